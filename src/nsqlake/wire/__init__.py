@@ -1,0 +1,1 @@
+"""The NSQ protocol as bytes and values; no I/O."""
