@@ -1,0 +1,176 @@
+"""Reading a segment block by block: what an index is rebuilt from, and how damage is found."""
+
+import struct
+from dataclasses import dataclass, field
+
+import google_crc32c
+
+from nsqlake.topiclog.block import BLOCK_HEADER, CHECKED_FROM, MAGIC, BlockFault
+from nsqlake.topiclog.files import Files
+from nsqlake.topiclog.index import BlockIndex
+from nsqlake.topiclog.segment import SEGMENT_HEADER_BYTES
+
+__all__ = ["BadStretch", "Scan", "scan_segment"]
+
+_WINDOW_BYTES = 4 * 1024 * 1024
+_PAGE_BYTES = 4096
+_HEADER_BYTES = BLOCK_HEADER.size
+_LEADING_FIELDS = struct.Struct(">4sIII")  # magic, crc, length, count: what a torn header may still tell
+_extend = google_crc32c.extend
+
+
+@dataclass(frozen=True, slots=True)
+class BadStretch:
+    """Bytes that are no block; `messages` is known from the offsets around them."""
+
+    position: int
+    end: int
+    reason: str
+    messages: int
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a segment holds."""
+
+    index: BlockIndex
+    size: int  # the end of the last good block
+    bad: list[BadStretch] = field(default_factory=list)
+    tail: BadStretch | None = None  # bad bytes with nothing good behind them
+    is_unreadable: bool = False  # some page could not be read at all
+
+
+class _Window:
+    """A stretch of the file in memory; unreadable pages read as zeros."""
+
+    def __init__(self, files: Files, fd: int, file_size: int) -> None:
+        self._files, self._fd, self.file_size = files, fd, file_size
+        self.start, self.data = 0, b""
+        self.is_unreadable = False
+
+    def load(self, position: int, length: int) -> int:
+        """Have [position, position + length) in `data`, as far as the file goes; return where it begins."""
+        local = position - self.start
+        wanted = min(length, self.file_size - position)
+        if local < 0 or local + wanted > len(self.data):
+            self.start = position
+            self.data = self._read(position, min(max(wanted, _WINDOW_BYTES), self.file_size - position))
+            local = 0
+        return local
+
+    def _read(self, position: int, length: int) -> bytes:
+        try:
+            data = self._files.pread(self._fd, length, position)
+        except OSError:
+            self.is_unreadable = True
+            pages = range(position, position + length, _PAGE_BYTES)
+            data = b"".join(self._page(at, min(_PAGE_BYTES, position + length - at)) for at in pages)
+        return data.ljust(length, b"\0")
+
+    def _page(self, position: int, length: int) -> bytes:
+        try:
+            return self._files.pread(self._fd, length, position).ljust(length, b"\0")
+        except OSError:
+            return bytes(length)
+
+
+class _Scanner:
+    def __init__(self, window: _Window, salt: int, base: int) -> None:
+        self._window = window
+        self._salt = salt
+        self._fault = BlockFault.SHORT
+        self.index = BlockIndex(base)
+
+    def take(self, position: int) -> int:
+        """Add the block at `position` to the index and return its end; 0 when there is none."""
+        window = self._window
+        local = window.load(position, _HEADER_BYTES)
+        if window.file_size - position < _HEADER_BYTES:
+            return self._no(BlockFault.SHORT)
+        fields = BLOCK_HEADER.unpack_from(window.data, local)
+        magic, crc, length, count, base, timestamp_ns, due_ns, flags, record_size, _producer = fields
+        if magic != MAGIC:
+            return self._no(BlockFault.MAGIC)
+        size = _HEADER_BYTES + length
+        if position + size > window.file_size:
+            return self._no(BlockFault.SHORT)
+        starts_size = length if record_size else 4 * (count + 1)
+        if (
+            flags
+            or not count
+            or count * record_size != (length if record_size else 0)
+            or starts_size > length
+        ):
+            return self._no(BlockFault.LAYOUT)
+        if not self.index.end <= base < self.index.base + 2**32:
+            return self._no(BlockFault.LAYOUT)
+        if local + size > len(window.data):
+            local = window.load(position, size)
+        if crc != _extend(self._salt, window.data[local + CHECKED_FROM : local + size]):
+            return self._no(BlockFault.CHECKSUM)
+        self.index.add(base, position, count, timestamp_ns, due_ns)
+        return position + int(size)
+
+    def resync(self, position: int) -> int:
+        """Where the next good block starts, which is not taken yet; 0 when there is none."""
+        window = self._window
+        while window.file_size - position >= _HEADER_BYTES:
+            local = window.load(position, _HEADER_BYTES)
+            found = window.data.find(MAGIC, local)
+            if found < 0:
+                position = window.start + max(len(window.data) - len(MAGIC) + 1, local + 1)
+                continue
+            position = window.start + found
+            if self._peek(position):
+                return position
+            position += 1
+        return 0
+
+    def fault(self) -> str:
+        """Why the last `take` found no block."""
+        return self._fault.value
+
+    def _peek(self, position: int) -> bool:
+        kept, self.index = self.index, BlockIndex(self.index.base)
+        self.index.end = kept.end
+        fault, found = self._fault, self.take(position) > 0
+        self.index, self._fault = kept, fault
+        return found
+
+    def _no(self, fault: BlockFault) -> int:
+        self._fault = fault
+        return 0
+
+
+def scan_segment(files: Files, fd: int, file_size: int, *, salt: int, base: int) -> Scan:
+    """Index every good block; bad bytes are skipped up to the next valid checksum with a later offset."""
+    window = _Window(files, fd, file_size)
+    scanner = _Scanner(window, salt, base)
+    result = Scan(scanner.index, min(SEGMENT_HEADER_BYTES, file_size))
+    position = SEGMENT_HEADER_BYTES
+    while position < file_size:
+        end = scanner.take(position)
+        if end:
+            position = result.size = end
+            continue
+        reason, expected = scanner.fault(), scanner.index.end
+        good = scanner.resync(position + 1)
+        if not good:
+            messages = _claimed_messages(window, position)
+            result.tail = BadStretch(position, file_size, reason, messages)
+            break
+        local = window.load(good, _HEADER_BYTES)
+        messages = BLOCK_HEADER.unpack_from(window.data, local)[4] - expected
+        result.bad.append(BadStretch(position, good, reason, messages))
+        position = good
+    result.is_unreadable = window.is_unreadable
+    return result
+
+
+def _claimed_messages(window: _Window, position: int) -> int:
+    """How many messages a torn block says it had, 0 when too little of it is left to say."""
+    local = window.load(position, _LEADING_FIELDS.size)
+    if window.file_size - position < _LEADING_FIELDS.size:
+        return 0
+    magic, _crc, _length, count = _LEADING_FIELDS.unpack_from(window.data, local)
+    return int(count) if magic == MAGIC else 0

@@ -1,0 +1,320 @@
+"""The log of one topic: append-only blocks in segments, one writer, no clock and no loop.
+
+Everything is called on one thread, except `SyncJob.run` and, when nobody uses the log any more, `close`.
+A block is in the page cache when `append` returns, so it survives a crash of the process; it survives a crash
+of the machine once a sync that began later has ended.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+
+from nsqlake.topiclog.block import Span, encode_block
+from nsqlake.topiclog.damage import Damage, DamageCounter
+from nsqlake.topiclog.errors import LogClosedError, LogOpenError, SyncError, describe
+from nsqlake.topiclog.files import OS_FILES, Files
+from nsqlake.topiclog.identity import Identity
+from nsqlake.topiclog.options import LogOptions
+from nsqlake.topiclog.reader import SegmentReader
+from nsqlake.topiclog.recovery import Recovered, RecoveryReport, recover
+from nsqlake.topiclog.retention import RetentionPolicy
+from nsqlake.topiclog.segment import EPOCH_JUMP, Segment
+from nsqlake.topiclog.segment_list import SegmentList
+from nsqlake.topiclog.sync_job import SyncJob, SyncState, write_index
+from nsqlake.topiclog.tail_cache import TailCache
+from nsqlake.topiclog.writer import SegmentWriter
+
+__all__ = ["TopicLog"]
+
+
+class TopicLog:
+    """Offsets only increase; what was appended is read back as it was or not at all."""
+
+    def __init__(
+        self, path: str, files: Files, found: Recovered, identity: Identity, next_: int, options: LogOptions
+    ) -> None:
+        """Use `open`."""
+        self.path = path
+        self.next = next_  # the offset the next message gets
+        self._files = files
+        self._identity = identity
+        self._segments = SegmentList(files, found.segments, next_)
+        self._damage = DamageCounter()
+        self._tail = TailCache(options.mem_messages, options.mem_bytes)
+        is_unclean = found.report.is_unclean
+        self._sync = SyncState(files, path, synced=self.oldest if is_unclean else next_)
+        self._sync.closed.extend(found.unsynced)
+        self._sync.directory_changed = is_unclean
+        self._reader = SegmentReader(files, identity.salt, self._segments, self._damage)
+        self._writer = SegmentWriter(files, path, self._segments, self._sync, identity, options)
+        self._is_closed = self._is_deleted = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        options: LogOptions,
+        first_offset: int,
+        clean: bool,
+        new_identity: tuple[bytes, int],
+        files: Files = OS_FILES,
+    ) -> tuple["TopicLog", RecoveryReport]:
+        """Open or make the log in directory `path`.
+
+        `first_offset` and `new_identity` (UUID and salt) are for a new log. Unless the last stop was `clean`,
+        the next offset jumps and a new epoch begins, so that no offset is ever given out twice.
+        """
+        try:
+            if not files.exists(path):
+                files.mkdir(path)
+                files.sync_dir(os.path.dirname(path) or ".")
+            found = recover(files, path, clean=clean)
+        except OSError as error:
+            raise LogOpenError(path, error) from error
+        report = found.report
+        report.is_new = found.identity is None
+        goes_on = clean and found.ends_whole and not report.is_new
+        report.is_unclean = not (report.is_new or goes_on)
+        next_ = found.next if found.segments else max(found.next, first_offset)
+        if report.is_unclean:
+            next_ += EPOCH_JUMP
+        identity = found.identity or Identity(*new_identity, epoch=0, floor=0)
+        if not goes_on:
+            identity = Identity(identity.uuid, identity.salt, identity.epoch + 1, next_)
+        log = cls(path, files, found, identity, next_, options)
+        if goes_on and found.segments and found.segments[-1].epoch == identity.epoch:
+            log._writer.continue_with(found.segments[-1])
+        if not goes_on or report.rebuilt_identity:
+            log._writer.save_identity()
+        return log, report
+
+    @property
+    def uuid(self) -> bytes:
+        return self._identity.uuid
+
+    @property
+    def epoch(self) -> int:
+        """Rises with every unclean stop; recorded in every segment."""
+        return self._identity.epoch
+
+    @property
+    def first(self) -> int:
+        """Where the contiguous rest of the log begins; an older, pinned segment does not count."""
+        first = self._segments.first
+        return self.next if first is None else first
+
+    @property
+    def oldest(self) -> int:
+        """The lowest offset that may be read, in a pinned segment or not."""
+        oldest = self._segments.oldest
+        return self.next if oldest is None else oldest
+
+    @property
+    def memory_first(self) -> int:
+        """From this offset on everything is in memory."""
+        first = self._tail.first
+        return self.next if first is None else first
+
+    @property
+    def synced(self) -> int:
+        """Every message below this offset survives a crash of the machine."""
+        return self._sync.synced
+
+    @property
+    def dirty_messages(self) -> int:
+        """Messages appended since the last sync began."""
+        return self._sync.dirty_messages
+
+    @property
+    def failed(self) -> str | None:
+        """Why the log takes no more messages until it is opened again; None while it does."""
+        return self._writer.failed
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on disk."""
+        return self._segments.nbytes
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held in memory: the newest blocks and what was read back last."""
+        return self._tail.nbytes + self._reader.nbytes
+
+    @property
+    def damaged_blocks(self) -> int:
+        """Blocks found damaged while reading since the log was opened."""
+        return self._damage.blocks
+
+    @property
+    def damaged_messages(self) -> int:
+        return self._damage.messages
+
+    def append(
+        self,
+        records: bytes,
+        count: int,
+        *,
+        timestamp_ns: int,
+        record_size: int = 0,
+        starts: Sequence[int] | None = None,
+        due_ns: int = 0,
+    ) -> int:
+        """Write `count` size-prefixed records as one block and return the offset of the first.
+
+        Either all records have `record_size`, or `starts` has their positions and the end of the last.
+        Raises `AppendError` when nothing was appended.
+        """
+        if self._is_closed:
+            raise LogClosedError(self.path)
+        base = self.next
+        head, records = encode_block(
+            records,
+            count,
+            base=base,
+            salt=self._identity.salt,
+            timestamp_ns=timestamp_ns,
+            record_size=record_size,
+            starts=starts,
+            due_ns=due_ns,
+        )
+        segment, position = self._writer.append(head, records, base)
+        segment.index.add(base, position, count, timestamp_ns, due_ns)
+        self.next = base + count
+        self._sync.dirty_messages += count
+        self._tail.add(Span(base, count, record_size, records, 0, record_size, starts, timestamp_ns, due_ns))
+        return base
+
+    def read(self, offset: int) -> Span | None:
+        """The span that holds the first message at or after `offset`, None when there is none."""
+        if self._is_closed:
+            raise LogClosedError(self.path)
+        if offset >= self.next:
+            return None
+        first = self._tail.first
+        if first is None or offset < first:
+            offset = max(offset, self.oldest)
+            if first is None or offset < first:
+                return self._reader.read(offset)
+        return self._tail.find(offset)
+
+    def count(self, start: int, stop: int) -> int:
+        """How many messages of [start, stop) the log holds."""
+        start, stop = max(start, self.oldest), min(stop, self.next)
+        return max(stop - start, 0) - self._segments.gaps.missing(start, stop)
+
+    def due_blocks(self, start: int, stop: int) -> list[tuple[int, int, int]]:
+        """(base, count, due_ns) of the blocks in [start, stop) that wait for a time."""
+        overlapping = self._segments.between(start, stop)
+        return [block for segment in overlapping for block in segment.index.due(start, stop)]
+
+    def offset_at(self, timestamp_ns: int) -> int:
+        """The first offset whose block is of `timestamp_ns` or later; `next` when all are older."""
+        for segment in self._segments.all:
+            if segment.index.newest_ns >= timestamp_ns and len(segment.index):
+                return self._offset_in(segment, timestamp_ns)
+        return self.next
+
+    def _offset_in(self, segment: Segment, timestamp_ns: int) -> int:
+        low, high = 0, len(segment.index) - 1
+        while low < high:
+            middle = (low + high) // 2
+            span = self._reader.read_block(segment, middle)
+            if span is None:
+                # A damaged block has left the index, which is shorter now.
+                high -= 1
+            elif span.timestamp(0) < timestamp_ns:
+                low = middle + 1
+            else:
+                high = middle
+        return segment.index.offset(low) if low < len(segment.index) else segment.end
+
+    def take_damage(self) -> list[Damage]:
+        """What reading found damaged since this was last called."""
+        return self._damage.take()
+
+    def trim_memory(self, passed: int) -> None:
+        """Forget what is in memory and wholly below `passed`."""
+        self._tail.drop_below(passed)
+        self._reader.forget_below(passed)
+
+    def begin_sync(self) -> SyncJob | None:
+        """What has to be synced now, to be run on another thread; None when nothing, or one is running."""
+        if self._is_closed:
+            return None
+        return self._sync.begin(self._segments.active, self.next)
+
+    def end_sync(self, job: SyncJob, error: OSError | None) -> None:
+        """Take note of how `job` ended. After a failed sync nobody knows what is on the disk: no retry."""
+        self._sync.end(job, error)
+        if error is not None:
+            self._writer.failed = f"sync failed: {describe(error)}"
+        if self._is_deleted:
+            self._remove_files()
+
+    def retire(
+        self, needed: Callable[[int, int], bool], *, keep_bytes: int = 0, keep_after_ns: int | None = None
+    ) -> list[str]:
+        """Delete the segments for which `needed(base, end)` is False; return their paths."""
+        policy = RetentionPolicy(keep_bytes, keep_after_ns)
+        segments = self._segments
+        retired = segments.remove(segments.removable(needed, policy), self._release)
+        active = segments.active
+        is_worth_it = active is not None and active.size > self._writer.limit // 4
+        if is_worth_it and active in segments.removable(needed, policy) and self._writer.roll(self.next):
+            retired += segments.remove(segments.removable(needed, policy), self._release)
+        if retired:
+            self._sync.directory_changed = True
+        return retired
+
+    def close(self) -> None:
+        """Make everything durable and close; raises `SyncError`, closed all the same, when that failed."""
+        if self._is_closed:
+            return
+        assert self._sync.job is None, "the running sync job has to end first"
+        error = self._sync_now()
+        self._is_closed = True
+        active = self._segments.active
+        if active is not None and active.fd >= 0 and self.failed is None:
+            write_index(self._files, active.path, active.index, active.size)
+        self._close_descriptors()
+        if error is not None:
+            raise SyncError(self.path, error) from error
+
+    def delete(self) -> None:
+        """Close the log and remove all its files."""
+        self._is_closed = self._is_deleted = True
+        self._close_descriptors()
+        self._remove_files()
+
+    def _sync_now(self) -> OSError | None:
+        job = self.begin_sync()
+        if job is None:
+            return None
+        failure = None
+        try:
+            job.run()
+        except OSError as error:
+            failure = error
+        self.end_sync(job, failure)
+        return failure
+
+    def _release(self, segment: Segment) -> None:
+        self._reader.release(segment)
+        self._sync.release(segment)
+
+    def _close_descriptors(self) -> None:
+        self._reader.close()
+        self._tail.clear()
+        for segment in self._segments.all:
+            self._sync.release(segment)
+
+    def _remove_files(self) -> None:
+        # A running sync job may write an index after this; then `end_sync` comes here again.
+        if not self._files.exists(self.path):
+            return
+        for name in self._files.listdir(self.path):
+            self._files.unlink(os.path.join(self.path, name))
+        with contextlib.suppress(OSError):
+            self._files.rmdir(self.path)
+            self._files.sync_dir(os.path.dirname(self.path) or ".")
