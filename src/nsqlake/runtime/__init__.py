@@ -1,0 +1,1 @@
+"""Event-loop plumbing shared by the daemons."""
