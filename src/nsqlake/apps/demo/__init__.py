@@ -1,0 +1,1 @@
+"""The parts of `nsqlake demo`: a child nsqd, sample traffic, and a line that shows it flowing."""

@@ -1,0 +1,73 @@
+"""Publishes of one connection that wait for their outcome, answered in the order they came."""
+
+from collections import deque
+from collections.abc import Callable
+
+from nsqlake.wire.errors import ClientError
+from nsqlake.wire.frames import OK_FRAME, FrameType, encode_frame
+
+__all__ = ["Answers", "PublishAnswer"]
+
+
+class PublishAnswer:
+    """The outcome of one or more publish commands."""
+
+    __slots__ = ("_answers", "_commands", "_name", "payload")
+
+    def __init__(self, answers: "Answers", name: bytes, commands: int) -> None:
+        self._answers, self._name, self._commands = answers, name, commands
+        self.payload: bytes | None = None
+
+    def succeed(self) -> None:
+        self.payload = OK_FRAME if self._commands == 1 else OK_FRAME * self._commands
+        self._answers.settle()
+
+    def fail(self, reason: str) -> None:
+        """Not fatal: the client may try again, on the same connection, when the cause is gone."""
+        name = self._name.decode()
+        error = ClientError(f"E_{name}_FAILED", f"{name} failed {reason}", fatal=False)
+        self.payload = encode_frame(FrameType.ERROR, error.payload) * self._commands
+        self._answers.settle()
+
+
+class Answers:
+    """`send` gets answers as soon as all earlier ones are known."""
+
+    __slots__ = ("_queue", "_send", "on_empty")
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self._queue: deque[PublishAnswer] = deque()
+        self._send = send
+        self.on_empty: Callable[[], None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def expect(self, name: bytes, commands: int) -> PublishAnswer:
+        answer = PublishAnswer(self, name, commands)
+        self._queue.append(answer)
+        return answer
+
+    def append(self, frame: bytes) -> None:
+        """The answer to another command, behind those that are yet to come."""
+        if self._queue:
+            self.expect(b"", 1).payload = frame
+        else:
+            self._send(frame)
+
+    def settle(self) -> None:
+        queue = self._queue
+        if len(queue) == 1 and self.on_empty is None and (payload := queue[0].payload) is not None:
+            queue.clear()
+            self._send(payload)
+            return
+        ready: list[bytes] = []
+        while queue and queue[0].payload is not None:
+            payload = queue.popleft().payload
+            assert payload is not None
+            ready.append(payload)
+        if ready:
+            self._send(ready[0] if len(ready) == 1 else b"".join(ready))
+        if not queue and self.on_empty is not None:
+            on_empty, self.on_empty = self.on_empty, None
+            on_empty()

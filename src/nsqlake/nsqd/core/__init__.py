@@ -1,0 +1,1 @@
+"""Topics and channels; no event loop, no clock, no logging."""

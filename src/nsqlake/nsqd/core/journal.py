@@ -1,0 +1,139 @@
+"""The journal of a channel: what became of its messages, entry by entry, and how to read it back.
+
+Entries of 25 bytes, all integers big-endian:
+
+    | kind 1 | a 8 | b 8 | c 8 |
+
+    RESET    cursor, absorbed, -       forget everything else: the first entry of a snapshot, empty, seek
+    DELIVER  first, count, -           a fresh run went out; the cursor is behind it
+    ATTEMPT  offset, attempts, -       a waiting message went out again
+    WAIT     offset, attempts, due_ns  the message waits: requeued (due 0) or deferred
+    HOLD     first, count, attempts    a snapshot's run of messages that were out
+    FINISH   first, count, -           a run is done
+    ABSORB   base, count, due_ns       a block published with a delay is deferred from here on
+
+The entries of one turn form a batch: `length 4 | crc32c 4 | entries`. A journal file begins with a
+snapshot, so any generation that can be read stands alone; a batch that fails its checksum ends the
+reading, and what it said happens again: messages come twice, none is lost.
+"""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+
+import google_crc32c
+
+__all__ = [
+    "JOURNAL_MAGIC",
+    "Entry",
+    "Kind",
+    "PendingEntries",
+    "decode_journal",
+    "encode_batch",
+    "intact_bytes",
+]
+
+JOURNAL_MAGIC = b"NQJ1"
+_BATCH = struct.Struct(">II")
+_ENTRY = struct.Struct(">BQQQ")
+
+Entry = tuple[int, int, int, int]
+
+
+class Kind(IntEnum):
+    RESET = 1
+    DELIVER = 2
+    ATTEMPT = 3
+    WAIT = 4
+    HOLD = 5
+    FINISH = 6
+    ABSORB = 7
+
+
+def encode_batch(entries: list[Entry], salt: int) -> bytes:
+    payload = b"".join([_ENTRY.pack(*entry) for entry in entries])
+    return _BATCH.pack(len(payload), google_crc32c.extend(salt, payload)) + payload
+
+
+def decode_journal(data: bytes, salt: int) -> Iterator[Entry]:
+    """The entries of a journal file up to the first batch that is damaged or incomplete."""
+    for payload, _ in _batches(data, salt):
+        yield from _ENTRY.iter_unpack(payload)
+
+
+def intact_bytes(data: bytes, salt: int) -> int:
+    """Where the last batch that `decode_journal` reads ends."""
+    return max((end for _, end in _batches(data, salt)), default=0)
+
+
+def _batches(data: bytes, salt: int) -> Iterator[tuple[bytes, int]]:
+    if not data.startswith(JOURNAL_MAGIC):
+        return
+    position = len(JOURNAL_MAGIC)
+    while position + _BATCH.size <= len(data):
+        length, crc = _BATCH.unpack_from(data, position)
+        position += _BATCH.size
+        payload = data[position : position + length]
+        if len(payload) != length or length % _ENTRY.size or google_crc32c.extend(salt, payload) != crc:
+            return
+        position += length
+        yield payload, position
+
+
+class PendingEntries:
+    """What happened since the last batch, kept as few entries as will do.
+
+    Fresh deliveries come first in a batch and finishes last: a message is delivered fresh once, before
+    anything else happens to it, and nothing happens to it after it is finished.
+    """
+
+    __slots__ = ("_delivered", "_finished", "_others")
+
+    def __init__(self) -> None:
+        self._delivered: list[Entry] = []
+        self._others: list[Entry] = []
+        self._finished: list[Entry] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._delivered or self._finished or self._others)
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether more than deliveries and finishes wait: those may be repeated, a delay must not be lost."""
+        return bool(self._others)
+
+    def deliver(self, first: int, count: int) -> None:
+        _extend(self._delivered, Kind.DELIVER, first, count)
+
+    def finish(self, first: int, count: int) -> None:
+        _extend(self._finished, Kind.FINISH, first, count)
+
+    def attempt(self, offset: int, attempts: int) -> None:
+        self._others.append((Kind.ATTEMPT, offset, attempts, 0))
+
+    def wait(self, offset: int, attempts: int, due_ns: int) -> None:
+        self._others.append((Kind.WAIT, offset, attempts, due_ns))
+
+    def absorb(self, base: int, count: int, due_ns: int) -> None:
+        self._others.append((Kind.ABSORB, base, count, due_ns))
+
+    def reset(self, cursor: int, absorbed: int) -> None:
+        self.clear()
+        self._delivered.append((Kind.RESET, cursor, absorbed, 0))
+
+    def clear(self) -> None:
+        self._delivered, self._others, self._finished = [], [], []
+
+    def take(self) -> list[Entry]:
+        entries = self._delivered + self._others + self._finished
+        self.clear()
+        return entries
+
+
+def _extend(entries: list[Entry], kind: Kind, first: int, count: int) -> None:
+    if entries:
+        last_kind, last_first, last_count, _ = entries[-1]
+        if last_kind == kind and last_first + last_count == first:
+            entries[-1] = (kind, last_first, last_count + count, 0)
+            return
+    entries.append((kind, first, count, 0))

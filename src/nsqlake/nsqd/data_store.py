@@ -1,0 +1,87 @@
+"""The data path as a whole: which topics there are, and whether the last daemon stopped cleanly.
+
+boot.0, boot.1      the mark of a clean stop and the highest offset ever given out (checksummed)
+topics/             one directory per topic
+topics/.deleted-*   topics on their way out
+"""
+
+import os
+import shutil
+
+import msgspec
+
+from nsqlake.nsqd.topic_store import TopicStore, topic_directory, topic_name
+from nsqlake.topiclog.atomic_file import read_atomic, write_atomic
+from nsqlake.topiclog.files import Files
+from nsqlake.wire.names import is_valid_name
+
+__all__ = ["BootState", "DataStore"]
+
+_DELETED = ".deleted-"
+
+
+class BootState(msgspec.Struct):
+    clean: bool = False
+    high_water: int = 0
+
+
+class DataStore:
+    """One data path. Every method blocks on the disk."""
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = files
+        self.path = path
+        self.topics_path = os.path.join(path, "topics")
+        self._boot_path = os.path.join(path, "boot")
+        self.high_water = 0
+
+    def open(self) -> tuple[bool, list[str]]:
+        """Whether the last daemon stopped cleanly, and the names of the topics."""
+        boot = self._read_boot()
+        if not self.files.exists(self.topics_path):
+            self.files.mkdir(self.topics_path)
+        names: list[str] = []
+        for entry in sorted(self.files.listdir(self.topics_path)):
+            if entry.startswith(_DELETED):
+                shutil.rmtree(os.path.join(self.topics_path, entry), ignore_errors=True)
+                continue
+            name = topic_name(entry)
+            if name is not None and is_valid_name(name.encode("utf-8", "surrogateescape")):
+                names.append(name)
+        # A data path without topics gave out no offsets that could be given out again.
+        clean = not names if boot is None else boot.clean
+        self.high_water = 0 if boot is None else boot.high_water
+        return clean, names
+
+    def mark(self, *, clean: bool) -> None:
+        """Durable when it returns."""
+        write_atomic(self.files, self._boot_path, msgspec.json.encode(BootState(clean, self.high_water)))
+
+    def store(self, name: str) -> TopicStore:
+        return TopicStore(self.files, os.path.join(self.topics_path, topic_directory(name)))
+
+    def first_offset(self, now_ns: int) -> int:
+        """Where a new log begins: beyond every offset ever given out on this data path."""
+        return max(now_ns // 1000, self.high_water) + 1
+
+    def hide(self, name: str, tag: str, next_offset: int) -> str:
+        """First step of deleting a topic: after it the topic is gone for good. Returns what to remove."""
+        self.high_water = max(self.high_water, next_offset)
+        self.mark(clean=False)
+        hidden = os.path.join(self.topics_path, f"{_DELETED}{tag}")
+        self.files.rename(self.store(name).path, hidden)
+        self.files.sync_dir(self.topics_path)
+        return hidden
+
+    @staticmethod
+    def remove(hidden: str) -> None:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+    def _read_boot(self) -> BootState | None:
+        payload = read_atomic(self.files, self._boot_path)
+        if payload is None:
+            return None
+        try:
+            return msgspec.json.decode(payload, type=BootState)
+        except msgspec.DecodeError:
+            return None

@@ -1,0 +1,68 @@
+"""What is done for all topics now and then: syncs, retention, memory, journals that could not be written."""
+
+import asyncio
+import logging
+
+from nsqlake.nsqd.broker import Broker
+from nsqlake.nsqd.live_topic import LiveTopic
+from nsqlake.nsqd.options import NsqdOptions
+
+__all__ = ["keep_house", "keep_synced"]
+
+logger = logging.getLogger(__name__)
+
+_INTERVAL_S = 1.0
+
+
+async def keep_synced(broker: Broker, options: NsqdOptions) -> None:
+    """Sync logs and journals that changed, every `--sync-timeout`."""
+    while True:
+        await asyncio.sleep(options.sync_timeout_ns / 1e9)
+        for topic in list(broker.topics.values()):
+            if topic.log is not None and topic.log.dirty_messages:
+                topic.request_sync()
+            for channel in list(topic.channels.values()):
+                await broker.sync_journal(channel)
+
+
+async def keep_house(broker: Broker, options: NsqdOptions) -> None:
+    while True:
+        await asyncio.sleep(_INTERVAL_S)
+        for topic in list(broker.topics.values()):
+            if not topic.core.is_closed:
+                _tidy(broker, topic)
+        _limit_memory(broker, options.mem_bytes)
+
+
+def _tidy(broker: Broker, topic: LiveTopic) -> None:
+    topic.core.trim()
+    try:
+        removed = topic.core.retire()
+    except OSError as error:
+        logger.error("%s: consumed segments not removed, will be tried again: %s", topic, error)
+        removed = []
+    if removed:
+        logger.debug("%s: consumed segments removed count=%d", topic, len(removed))
+    for channel in topic.channels.values():
+        if channel.journal is not None and channel.journal.failure is not None:
+            channel.journal.write_snapshot(channel.core.ledger)
+    if topic.log is not None:
+        for damage in topic.log.take_damage():
+            logger.error(
+                "LOG(%s): damaged block skipped and kept aside position=%d bytes=%d: %s",
+                topic.name,
+                damage.position,
+                damage.bytes,
+                damage.reason,
+            )
+
+
+def _limit_memory(broker: Broker, limit_bytes: int) -> None:
+    """Over budget, the topics that hold most forget what they can read back from disk."""
+    logs = [topic.log for topic in broker.topics.values() if topic.log is not None]
+    total = sum(log.memory_bytes for log in logs)
+    for log in sorted(logs, key=lambda log: log.memory_bytes, reverse=True):
+        if total <= limit_bytes:
+            return
+        total -= log.memory_bytes
+        log.trim_memory(log.next)

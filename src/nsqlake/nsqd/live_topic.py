@@ -1,0 +1,128 @@
+"""A topic and its channels as the daemon runs them: the core, its files, and who waits for the disk."""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Protocol
+
+from nsqlake.nsqd.core.channel import Channel
+from nsqlake.nsqd.core.gathering import Gathering
+from nsqlake.nsqd.core.topic import Topic
+from nsqlake.nsqd.group_commit import GroupCommit
+from nsqlake.nsqd.journal_file import JournalFile
+from nsqlake.nsqd.topic_store import ChannelState, TopicState, TopicStore, describe
+from nsqlake.topiclog.sync_job import SyncJob
+from nsqlake.topiclog.topic_log import TopicLog
+from nsqlake.wire.command_reader import Messages
+
+__all__ = ["Answer", "LiveChannel", "LiveTopic"]
+
+
+class Answer(Protocol):
+    """A publish that waits for its outcome."""
+
+    def succeed(self) -> None: ...
+    def fail(self, reason: str) -> None: ...
+
+
+class LiveChannel:
+    """A channel, its journal, and what the turn of the event loop has to remember about it."""
+
+    __slots__ = ("alarm_ns", "core", "created", "is_woken", "journal", "topic")
+
+    def __init__(self, core: Channel, topic: "LiveTopic", journal: JournalFile | None) -> None:
+        self.core, self.topic, self.journal = core, topic, journal
+        self.is_woken = False
+        self.alarm_ns: int | None = None
+        self.created: asyncio.Future[None] | None = None
+
+    def __str__(self) -> str:
+        return f"CHANNEL({self.topic.name}/{self.core.name})"
+
+
+class _StateJob:
+    def __init__(self, store: TopicStore, state: TopicState) -> None:
+        self._store, self._state = store, state
+
+    def run(self) -> None:
+        self._store.write_state(self._state)
+
+
+class LiveTopic:
+    """A topic with its place on disk; ephemeral ones have none."""
+
+    def __init__(
+        self,
+        core: Topic,
+        executor: Executor,
+        *,
+        store: TopicStore | None = None,
+        log: TopicLog | None = None,
+        on_synced: "Callable[[LiveTopic, OSError | None], None]",
+    ) -> None:
+        self.core, self.store, self.log = core, store, log
+        self.name = core.name
+        self.channels: dict[str, LiveChannel] = {}
+        self.channel_states: dict[str, ChannelState] = {}
+        self.gathering: Gathering[Answer] = Gathering()
+        self.published_ns = 0  # when the latest single publish came
+        self._on_synced = on_synced
+        self._log_commit = GroupCommit(executor, self._begin_sync, self._end_sync) if log else None
+        self._state_commit = GroupCommit(executor, self._state_job) if store else None
+
+    def __str__(self) -> str:
+        return f"TOPIC({self.name})"
+
+    @property
+    def failure(self) -> str:
+        """Why the topic takes no messages until the daemon restarts, "" while it does."""
+        return (self.log.failed or "") if self.log else ""
+
+    def publish(self, messages: Messages, *, timestamp_ns: int, due_ns: int = 0) -> None:
+        self.core.publish(
+            messages.records,
+            messages.count,
+            timestamp_ns=timestamp_ns,
+            record_size=messages.record_size,
+            starts=messages.starts,
+            due_ns=due_ns,
+        )
+
+    # Disk ---------------------------------------------------------------------------------------------
+
+    def request_sync(self) -> None:
+        if self._log_commit is not None:
+            self._log_commit.request()
+
+    def wait_synced(self) -> "asyncio.Future[None] | None":
+        """Done when all that is written now is durable; None when there is nothing to wait for."""
+        return None if self._log_commit is None else self._log_commit.wait()
+
+    async def save_state(self) -> None:
+        """Pause, channels and fanout as they are now are durable when this returns."""
+        if self._state_commit is not None:
+            await self._state_commit.wait()
+
+    @property
+    def is_busy(self) -> bool:
+        commits = (self._log_commit, self._state_commit)
+        return any(commit is not None and commit.is_busy for commit in commits)
+
+    def _state_job(self) -> _StateJob | None:
+        if self.store is None or self.core.is_closed:
+            return None
+        return _StateJob(self.store, describe(self.core, self.channel_states))
+
+    def _begin_sync(self) -> SyncJob | None:
+        assert self.log is not None
+        job = self.log.begin_sync()
+        if job is None and self.log.failed:
+            # What was written while the sync that failed was running will never be synced either.
+            raise OSError(errno.EIO, self.log.failed)
+        return job
+
+    def _end_sync(self, job: object, error: OSError | None) -> None:
+        assert self.log is not None
+        self.log.end_sync(job, error)  # type: ignore[arg-type]
+        self._on_synced(self, error)

@@ -1,0 +1,54 @@
+"""The options of nsqd that take one of a few words."""
+
+import enum
+
+from nsqlake.runtime.go_text import FALSE_WORDS, TRUE_WORDS, go_quote
+from nsqlake.runtime.option_kinds import ChoiceKind
+
+
+class TLSRequired(enum.IntEnum):
+    """NSQ's numbers, as `/config/tls_required` shows them."""
+
+    FALSE = 0
+    TCP_HTTPS = 1
+    TRUE = 2
+
+
+class TLSVersion(enum.IntEnum):
+    """The numbers of the TLS protocol; equal to those of `ssl.TLSVersion`."""
+
+    TLS1_0 = 769
+    TLS1_1 = 770
+    TLS1_2 = 771
+    TLS1_3 = 772
+
+
+class AckAfter(enum.StrEnum):
+    """What must have happened to a published message before OK is sent."""
+
+    WRITE = "write"
+    SYNC = "sync"
+
+
+TLS_REQUIRED = ChoiceKind(
+    "true|false|tcp-https",
+    {
+        "tcp-https": TLSRequired.TCP_HTTPS,
+        **dict.fromkeys(("true", *(word.lower() for word in sorted(TRUE_WORDS))), TLSRequired.TRUE),
+        **dict.fromkeys(("false", *(word.lower() for word in sorted(FALSE_WORDS))), TLSRequired.FALSE),
+    },
+    is_boolean=True,
+    error=lambda text: f"strconv.ParseBool: parsing {go_quote(text.lower())}: invalid syntax",
+)
+TLS_MIN_VERSION = ChoiceKind(
+    "tls1.0|tls1.1|tls1.2|tls1.3",
+    {
+        "": TLSVersion.TLS1_2,
+        "tls1.0": TLSVersion.TLS1_0,
+        "tls1.1": TLSVersion.TLS1_1,
+        "tls1.2": TLSVersion.TLS1_2,
+        "tls1.3": TLSVersion.TLS1_3,
+    },
+    error=lambda text: f"unknown tlsVersionOption {go_quote(text.lower())}",
+)
+ACK_AFTER = ChoiceKind("write|sync", {choice.value: choice for choice in AckAfter})

@@ -1,0 +1,187 @@
+"""Opening the topics of a data path: logs recovered, channels where they were, nothing lost on the way."""
+
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from nsqlake.nsqd.core.channel import ChannelLimits
+from nsqlake.nsqd.core.topic import Topic, WritableLog
+from nsqlake.nsqd.data_store import DataStore
+from nsqlake.nsqd.journal_file import JournalFile, journal_channels, lost_bytes, read_journal
+from nsqlake.nsqd.topic_store import ChannelState, TopicState, TopicStore
+from nsqlake.topiclog.options import LogOptions
+from nsqlake.topiclog.recovery import RecoveryReport
+from nsqlake.topiclog.topic_log import TopicLog
+from nsqlake.wire.names import is_valid_name
+
+__all__ = ["LoadedTopic", "TopicLoader"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class LoadedTopic:
+    """A topic as it was found or made on disk."""
+
+    core: Topic
+    store: TopicStore
+    log: TopicLog
+    report: RecoveryReport
+    channels: dict[str, tuple[ChannelState, JournalFile]]
+
+
+class TopicLoader:
+    """Makes and opens topics. Every method blocks on the disk."""
+
+    def __init__(
+        self,
+        data: DataStore,
+        log_options: LogOptions,
+        *,
+        id_base: int,
+        limits: ChannelLimits,
+        random: Callable[[], float],
+    ) -> None:
+        self._data, self._log_options = data, log_options
+        self._id_base, self._limits, self._random = id_base, limits, random
+
+    def make_core(
+        self,
+        name: str,
+        log: WritableLog,
+        fanout: int | None = None,
+        emptied: list[tuple[int, int]] | None = None,
+    ) -> Topic:
+        return Topic(
+            name,
+            log,
+            id_base=self._id_base,
+            limits=self._limits,
+            random=self._random,
+            fanout=fanout,
+            emptied=emptied,
+        )
+
+    def create(self, name: str, now_ns: int) -> LoadedTopic:
+        """A new topic, durable when this returns. What a failed attempt left behind is used again."""
+        store = self._data.store(name)
+        store.prepare()
+        log, report = self._open_log(store, now_ns, clean=True)
+        try:
+            store.write_state(TopicState(fanout=log.next))
+            store.sync_parents()
+        except OSError:
+            log.close()
+            raise
+        return LoadedTopic(self.make_core(name, log), store, log, report, {})
+
+    def load(self, name: str, now_ns: int, *, clean: bool) -> LoadedTopic:
+        store = self._data.store(name)
+        store.prepare()
+        log, report = self._open_log(store, now_ns, clean=clean)
+        state = store.read_state()
+        journals = journal_channels(store.files, store.channels_path)
+        if state is None:
+            state = self._rebuild_state(name, log, journals)
+        elif not store.is_state_certain():
+            _adopt_orphans(name, state, journals, log.oldest)
+        core = self.make_core(name, log, state.fanout, state.emptied)
+        core.is_paused = state.paused
+        channels = {
+            channel.name: (channel, self._load_channel(core, store, channel, journals.get(channel.name, [])))
+            for channel in state.channels
+        }
+        _remove_orphans(store, journals, channels)
+        core.flow(now_ns)
+        for loaded in core.channels.values():
+            loaded.recover(now_ns)
+        return LoadedTopic(core, store, log, report, channels)
+
+    def _open_log(self, store: TopicStore, now_ns: int, *, clean: bool) -> tuple[TopicLog, RecoveryReport]:
+        return TopicLog.open(
+            store.log_path,
+            options=self._log_options,
+            first_offset=self._data.first_offset(now_ns),
+            clean=clean,
+            new_identity=(secrets.token_bytes(16), secrets.randbits(32)),
+            files=store.files,
+        )
+
+    def _rebuild_state(self, name: str, log: TopicLog, journals: dict[str, list[int]]) -> TopicState:
+        """Without a state file the channels are those with a journal; all that is retained flows again."""
+        logger.error("TOPIC(%s): state file lost, channels rebuilt from their journals", name)
+        names = [channel for channel in sorted(journals) if is_valid_name(channel.encode())]
+        channels = [ChannelState(channel, -1, log.oldest) for channel in names]
+        return TopicState(fanout=log.oldest, channels=channels)
+
+    def _load_channel(
+        self, core: Topic, store: TopicStore, state: ChannelState, generations: list[int]
+    ) -> JournalFile:
+        ledger = core.new_ledger(state.start)
+        salt = None if state.salt < 0 else state.salt
+        found = read_journal(store.files, store.channels_path, state.name, generations, salt)
+        if found is None:
+            logger.error("CHANNEL(%s/%s): journal lost, begins again at its start", core.name, state.name)
+            state.salt = secrets.randbits(32) if salt is None else salt
+        else:
+            state.salt, entries = found
+            lost = lost_bytes(store.files, store.channels_path, state.name, generations[0])
+            if lost:
+                logger.warning(
+                    "CHANNEL(%s/%s): journal torn or damaged, some messages come again bytes=%d",
+                    core.name,
+                    state.name,
+                    lost,
+                )
+            if not ledger.replay(entries):
+                ledger = core.new_ledger(state.start)
+        core.restore_channel(state.name, ledger).is_paused = state.paused
+        return JournalFile(
+            store.files, store.channels_path, state.name, salt=state.salt, old=list(generations)
+        )
+
+
+def _adopt_orphans(name: str, state: TopicState, journals: dict[str, list[int]], oldest: int) -> None:
+    """The state file is not the last one written, so a journal it does not know may be of a later channel."""
+    known = {channel.name for channel in state.channels}
+    for channel in sorted(journals.keys() - known):
+        if is_valid_name(channel.encode()):
+            logger.warning("CHANNEL(%s/%s): not in the state file, taken from its journal", name, channel)
+            state.channels.append(ChannelState(channel, -1, oldest))
+
+
+def _remove_orphans(
+    store: TopicStore, journals: dict[str, list[int]], channels: dict[str, tuple[ChannelState, JournalFile]]
+) -> None:
+    """Journals of channels that were deleted just before the last stop."""
+    for channel, numbers in journals.items():
+        if channel not in channels:
+            JournalFile(store.files, store.channels_path, channel, salt=0, old=numbers).delete()
+
+
+def describe_report(name: str, report: RecoveryReport) -> None:
+    """Say in the log what recovery found, so that nothing is lost silently."""
+    if report.torn_blocks:
+        logger.warning(
+            "LOG(%s): torn block cut off and kept aside bytes=%d messages=%d",
+            name,
+            report.torn_bytes,
+            report.torn_messages,
+        )
+    for damage in report.damage:
+        logger.error(
+            "LOG(%s): damaged block skipped and kept aside file=%s position=%d bytes=%d: %s",
+            name,
+            os.path.basename(damage.path),
+            damage.position,
+            damage.bytes,
+            damage.reason,
+        )
+    for first, end in report.missing:
+        logger.error("LOG(%s): segment missing first=%d end=%d", name, first, end)
+    if report.damaged_headers or report.rebuilt_identity:
+        logger.error("LOG(%s): header or identity damaged and rebuilt", name)
+    if report.rebuilt_indexes:
+        logger.info("LOG(%s): indexes rebuilt count=%d", name, report.rebuilt_indexes)

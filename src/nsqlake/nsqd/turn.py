@@ -1,0 +1,249 @@
+"""What is done once per turn of the event loop for all that came in during it.
+
+Single publishes are written as one block per topic, then channels are pumped, then journals are written
+and alarms set. So the work is per turn, not per message, and all who came in together are served together.
+"""
+
+import asyncio
+import logging
+from time import monotonic_ns
+
+from nsqlake.nsqd.alarms import Alarms
+from nsqlake.nsqd.core.gathering import GatheredBlock
+from nsqlake.nsqd.live_topic import Answer, LiveChannel, LiveTopic
+from nsqlake.nsqd.option_choices import AckAfter
+from nsqlake.nsqd.options import NsqdOptions
+from nsqlake.runtime.clock import Clock
+from nsqlake.topiclog.errors import AppendError, LogClosedError
+
+__all__ = ["Turn"]
+
+logger = logging.getLogger(__name__)
+
+_JOURNAL_INTERVAL_NS = 5_000_000  # deliveries and finishes are written at most this often
+_QUICK_SUCCESSION_NS = 200_000
+_WORTH_GATHERING_NS = 30_000  # closer than this, publishes come in the same turn: one write for all of them
+
+
+class Turn:
+    """The scheduler of the daemon's data path."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Clock, options: NsqdOptions) -> None:
+        self._loop, self._clock = loop, clock
+        self.acks_after_sync = options.ack_after is AckAfter.SYNC
+        self._sync_every = options.sync_every
+        self._spin_ns = options.spin_ns
+        self._gathered: dict[LiveTopic, None] = {}
+        self._woken: list[LiveChannel] = []
+        self._noted: dict[LiveChannel, None] = {}
+        self._journals: dict[LiveChannel, None] = {}
+        self._alarms = Alarms()
+        self._alarm_timer: asyncio.TimerHandle | None = None
+        self._alarm_at_ns = 0
+        self._journal_timer: asyncio.TimerHandle | None = None
+        self._journals_written_ns = 0
+        self._is_scheduled = False
+        self._is_spinning = False
+        self.now_ns = 0  # when the latest input came
+
+    # Publishing ---------------------------------------------------------------------------------------
+
+    def gather(self, topic: LiveTopic) -> None:
+        """Something was added to `topic.gathering`."""
+        self._gathered[topic] = None
+        self._schedule()
+
+    def flush(self, topic: LiveTopic) -> None:
+        """Write what was gathered for one topic and answer those who wait."""
+        self._gathered.pop(topic, None)
+        for block in topic.gathering.take():
+            self._write_block(topic, block)
+
+    def _write_block(self, topic: LiveTopic, block: GatheredBlock[Answer]) -> None:
+        answers = [answer for answer, _ in block.waiters]
+        try:
+            topic.core.publish(
+                block.records,
+                block.count,
+                timestamp_ns=self._clock.timestamp_ns(),
+                record_size=block.record_size,
+                starts=block.starts,
+            )
+        except (AppendError, LogClosedError) as error:
+            for answer in answers:
+                answer.fail(str(error))
+            return
+        self.flowed(topic)
+        self.acknowledge(topic, answers)
+
+    def is_busy_with(self, topic: LiveTopic) -> bool:
+        """Whether single publishes to the topic come so close together that they are worth gathering."""
+        gap_ns, topic.published_ns = self.now_ns - topic.published_ns, self.now_ns
+        return gap_ns < _WORTH_GATHERING_NS
+
+    def flowed(self, topic: LiveTopic) -> None:
+        """A block was written: let the channels have it, and the disk if it is time."""
+        for channel in topic.channels.values():
+            if channel.core.can_deliver:
+                self.wake(channel)
+            else:
+                channel.core.trim()
+                if channel.core.ledger.pending:
+                    self.note(channel)
+        log = topic.log
+        if log is not None and log.dirty_messages >= self._sync_every:
+            topic.request_sync()
+
+    def acknowledge(self, topic: LiveTopic, answers: list[Answer]) -> None:
+        """Answer publishes whose block was written, now or after its sync."""
+        synced = topic.wait_synced() if self.acks_after_sync else None
+        if synced is not None:
+            synced.add_done_callback(lambda done: _answer_synced(done, answers))
+            return
+        for answer in answers:
+            answer.succeed()
+
+    # Channels -----------------------------------------------------------------------------------------
+
+    def wake(self, channel: LiveChannel) -> None:
+        """The channel may have something to deliver."""
+        if not channel.is_woken:
+            channel.is_woken = True
+            self._woken.append(channel)
+            self._schedule()
+
+    def note(self, channel: LiveChannel) -> None:
+        """The channel's journal or alarm has to be brought up to date."""
+        self._noted[channel] = None
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._is_scheduled = False
+        if self._gathered:
+            for topic in list(self._gathered):
+                self.flush(topic)
+        now_ns = self._clock.now_ns()
+        if self._woken:
+            woken, self._woken = self._woken, []
+            for channel in woken:
+                self._pump(channel, now_ns)
+        noted, self._noted = self._noted, {}
+        is_sooner = False
+        for channel in noted:
+            is_sooner |= self._alarms.update(channel)
+            self._note_journal(channel)
+        if is_sooner:
+            self._set_alarm(now_ns)
+        if self._journals and self._journal_timer is None:
+            self._write_journals_soon()
+
+    def _pump(self, channel: LiveChannel, now_ns: int) -> None:
+        channel.is_woken = False
+        core = channel.core
+        if core.is_closed:
+            return
+        for subscription, frames in core.pump(now_ns):
+            subscription.key.deliver(frames)  # type: ignore[attr-defined]
+        core.trim()
+        self._noted[channel] = None
+        if core.can_deliver:
+            self.wake(channel)
+
+    # Alarms -------------------------------------------------------------------------------------------
+
+    def _set_alarm(self, now_ns: int) -> None:
+        when_ns = self._alarms.next_ns
+        if when_ns is None or (self._alarm_timer is not None and self._alarm_at_ns <= when_ns):
+            return
+        if self._alarm_timer is not None:
+            self._alarm_timer.cancel()
+        self._alarm_at_ns = when_ns
+        # A millisecond late rather than early: nothing is delivered before its time.
+        delay_s = max(0, when_ns - now_ns) / 1e9 + 0.001
+        self._alarm_timer = self._loop.call_later(delay_s, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm_timer = None
+        now_ns = self._clock.now_ns()
+        for channel in self._alarms.pop_due(now_ns):
+            channel.core.expire(now_ns)
+            self.wake(channel)
+            self.note(channel)
+        self._set_alarm(now_ns)
+
+    # Journals -----------------------------------------------------------------------------------------
+
+    def _note_journal(self, channel: LiveChannel) -> None:
+        pending = channel.core.ledger.pending
+        if channel.journal is None or channel.core.is_closed:
+            pending.clear()
+        elif pending.is_urgent:
+            self._journals.pop(channel, None)
+            self._write_journal(channel)
+        elif pending:
+            self._journals[channel] = None
+
+    def _write_journals_soon(self) -> None:
+        wait_ns = self._journals_written_ns + _JOURNAL_INTERVAL_NS - monotonic_ns()
+        if wait_ns <= 0:
+            self.write_journals()
+        else:
+            self._journal_timer = self._loop.call_later(wait_ns / 1e9, self.write_journals)
+
+    def write_journals(self) -> None:
+        """Write what is pending of every channel."""
+        if self._journal_timer is not None:
+            self._journal_timer.cancel()
+            self._journal_timer = None
+        journals, self._journals = self._journals, {}
+        for channel in journals:
+            self._write_journal(channel)
+        self._journals_written_ns = monotonic_ns()
+
+    def _write_journal(self, channel: LiveChannel) -> None:
+        journal = channel.journal
+        if journal is None or channel.core.is_closed:
+            return
+        was_well = journal.failure is None
+        if not journal.write(channel.core.ledger) and was_well:
+            logger.error("%s: journal not written, will be tried again: %s", channel, journal.failure)
+
+    # Spinning -----------------------------------------------------------------------------------------
+
+    def input_came(self) -> None:
+        """While input comes in quick succession, poll for more instead of sleeping: waking up costs more."""
+        now_ns = self._clock.now_ns()
+        gap_ns, self.now_ns = now_ns - self.now_ns, now_ns
+        if gap_ns < _QUICK_SUCCESSION_NS and self._spin_ns and not self._is_spinning:
+            self._is_spinning = True
+            self._loop.call_soon(self._spin)
+
+    def _spin(self) -> None:
+        if self._clock.now_ns() - self.now_ns < self._spin_ns:
+            self._loop.call_soon(self._spin)
+        else:
+            self._is_spinning = False
+
+    def close(self) -> None:
+        """Write what is left and stop the timers."""
+        for topic in list(self._gathered):
+            self.flush(topic)
+        for channel in self._noted:
+            self._note_journal(channel)
+        self.write_journals()
+        if self._alarm_timer is not None:
+            self._alarm_timer.cancel()
+
+
+def _answer_synced(done: "asyncio.Future[None]", answers: list[Answer]) -> None:
+    error = done.exception()
+    for answer in answers:
+        if error is None:
+            answer.succeed()
+        else:
+            answer.fail(f"sync failed: {error}")
