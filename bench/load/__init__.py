@@ -1,0 +1,1 @@
+"""A load generator for any nsqd: worker processes, bulk bytes, blocking sockets."""
