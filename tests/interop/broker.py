@@ -1,4 +1,4 @@
-"""An nsqd in a process of its own, ours unless NSQLAKE_INTEROP_NSQD names another."""
+"""The broker for the clients: ours in this process, or another nsqd that NSQLAKE_INTEROP_NSQD names."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from nsqlake.nsqd.daemon import Daemon
+from nsqlake.nsqd.live_topic import LiveTopic
+from nsqlake.nsqd.session import Session
+from nsqlake.testing.nsqd import running_nsqd as running_in_process
 from tests.fakes.certificates import CertificateAuthority
 
 START_LIMIT_SECONDS = 20
 STOP_LIMIT_SECONDS = 20
 
+Stats = dict[str, Any]
+
 
 class Broker(NamedTuple):
     tcp_address: str
-    http_address: str
     ca_file: str
+    stats: Callable[[], Stats]  # in the form of nsqd's /stats
 
-    def stats(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"http://{self.http_address}/stats?format=json", timeout=5) as answer:
-            stats: dict[str, Any] = json.load(answer)
-        return stats
-
-    def topics(self, prefix: str) -> dict[str, dict[str, Any]]:
+    def topics(self, prefix: str) -> dict[str, Stats]:
         return {
             topic["topic_name"]: topic
             for topic in self.stats()["topics"]
@@ -43,22 +43,72 @@ class Broker(NamedTuple):
 def running_nsqd(folder: Path) -> Iterator[Broker]:
     authority = CertificateAuthority(str(folder / "certificates"))
     server = authority.issue_server()
-    data_path, log = folder / "data", folder / "nsqd.log"
+    data_path = folder / "data"
     data_path.mkdir()
     other_nsqd = shlex.split(os.environ.get("NSQLAKE_INTEROP_NSQD", ""))
-    command = [
-        *(other_nsqd or [sys.executable, "-m", "nsqlake.apps.nsqd"]),
-        "--tcp-address=127.0.0.1:0",
-        "--http-address=127.0.0.1:0",
-        "--https-address=127.0.0.1:0",
-        f"--data-path={data_path}",
-        f"--tls-cert={server.cert_file}",
-        f"--tls-key={server.key_file}",
+    if other_nsqd:
+        certificate = [f"--tls-cert={server.cert_file}", f"--tls-key={server.key_file}"]
+        with _running_other([*other_nsqd, f"--data-path={data_path}", *certificate], folder / "log") as found:
+            tcp, http = found
+            yield Broker(tcp, authority.ca_file, lambda: _fetch_stats(http))
+        return
+    options = {"data_path": str(data_path), "tls_cert": server.cert_file, "tls_key": server.key_file}
+    with running_in_process(**options) as nsqd:
+        yield Broker(nsqd.tcp_address, authority.ca_file, lambda: nsqd.call(_stats_of))
+
+
+def _stats_of(daemon: Daemon) -> Stats:
+    sessions = [connection.session for connection in daemon.connections]
+    producers = [
+        {**_client(session), "pub_counts": [{"topic": topic} for topic in session.publish_counts]}
+        for session in sessions
+        if session.publish_counts
     ]
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+    topics = [_topic(topic, sessions) for topic in daemon.broker.topics.values()]
+    return {"topics": topics, "producers": producers}
+
+
+def _topic(topic: LiveTopic, sessions: list[Session]) -> Stats:
+    channels = [
+        {
+            "channel_name": name,
+            "depth": channel.core.depth,
+            "in_flight_count": channel.core.ledger.out.count,
+            "deferred_count": len(channel.core.ledger.deferred),
+            "requeue_count": channel.core.requeue_count,
+            "timeout_count": channel.core.timeout_count,
+            "clients": [_client(session) for session in sessions if session.channel is channel],
+        }
+        for name, channel in topic.channels.items()
+    ]
+    return {"topic_name": topic.name, "message_count": topic.core.message_count, "channels": channels}
+
+
+def _client(session: Session) -> Stats:
+    settings = session.settings
+    return {
+        "user_agent": settings.user_agent,
+        "tls": session.is_tls,
+        "snappy": settings.snappy,
+        "deflate": settings.deflate,
+    }
+
+
+def _fetch_stats(http_address: str) -> Stats:
+    with urllib.request.urlopen(f"http://{http_address}/stats?format=json", timeout=5) as answer:
+        stats: Stats = json.load(answer)
+    return stats
+
+
+@contextlib.contextmanager
+def _running_other(command: list[str], log: Path) -> Iterator[tuple[str, str]]:
+    addresses = [f"--{name}-address=127.0.0.1:0" for name in ("tcp", "http", "https")]
+    with (
+        log.open("wb") as output,
+        subprocess.Popen([*command, *addresses], stdout=output, stderr=output) as process,
+    ):
         try:
-            tcp, http = (_listening(process, log, protocol) for protocol in ("TCP", "HTTP"))
-            yield Broker(tcp, http, authority.ca_file)
+            yield _listening(process, log, "TCP"), _listening(process, log, "HTTP")
         finally:
             _stop(process)
 

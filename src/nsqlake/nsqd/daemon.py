@@ -66,7 +66,7 @@ class Daemon:
     def __init__(self, options: NsqdOptions) -> None:
         self.options = options
         self.tasks = TaskSupervisor()
-        self._connections: set[TcpConnection] = set()
+        self.connections: set[TcpConnection] = set()
         self._budget = InputBudget(max(options.mem_bytes, _MIN_INPUT_BYTES))
 
     async def start(self) -> None:
@@ -127,7 +127,7 @@ class Daemon:
         self.tcp_listener = Listener(
             "TCP",
             options.tcp_address,
-            lambda on_closed: TcpConnection(self._server, self._connections, self._budget, on_closed),
+            lambda on_closed: TcpConnection(self._server, self.connections, self._budget, on_closed),
             supervisor=self.tasks,
             limit=limit,
         )
@@ -171,7 +171,7 @@ class Daemon:
         self.broker.is_exiting = True
         self.tcp_listener.close()
         self.broker.turn.write_journals()
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.close()
         await self._wait_disconnected()
         await self.tasks.close()
@@ -190,8 +190,8 @@ class Daemon:
     async def _wait_disconnected(self) -> None:
         loop = asyncio.get_running_loop()
         limit = loop.time() + _CLOSE_LIMIT_S
-        while self._connections and loop.time() < limit:
+        while self.connections and loop.time() < limit:
             await asyncio.sleep(0.005)
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.drop()
         await asyncio.sleep(0)
