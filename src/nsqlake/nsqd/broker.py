@@ -18,7 +18,7 @@ from nsqlake.nsqd.topic_loader import LoadedTopic, TopicLoader, describe_report
 from nsqlake.nsqd.topic_store import ChannelState
 from nsqlake.nsqd.turn import Turn
 from nsqlake.runtime.clock import Clock
-from nsqlake.topiclog.errors import TopicLogError
+from nsqlake.topiclog.errors import TopicLogError, describe
 from nsqlake.topiclog.memory_log import MemoryLog
 from nsqlake.topiclog.options import LogOptions
 from nsqlake.wire.names import is_ephemeral
@@ -140,7 +140,7 @@ class Broker:
             return await loop.run_in_executor(self._executor, self._loader.create, name, self._clock.now_ns())
         except (OSError, TopicLogError) as error:
             logger.error("TOPIC(%s): not created: %s", name, error)
-            raise CreationError(f"topic not created: {error}") from error
+            raise CreationError(f"topic not created: {_reason(error)}") from error
 
     def _create_ephemeral(self, name: str) -> LiveTopic:
         first = self._data.first_offset(self._clock.now_ns())
@@ -207,7 +207,7 @@ class Broker:
         except OSError as error:
             logger.error("%s: not created: %s", channel, error)
             self._drop_channel(channel)
-            raise CreationError(f"channel not created: {error}") from error
+            raise CreationError(f"channel not created: {_reason(error)}") from error
         channel.created = None
 
     async def delete_channel(self, channel: LiveChannel) -> None:
@@ -312,6 +312,12 @@ class Broker:
             logger.error("%s: not closed cleanly: %s", topic, error)
             return False
         return True
+
+
+def _reason(error: OSError | TopicLogError) -> str:
+    """For a client: without the paths that the error's own text has."""
+    code: int | None = getattr(error, "errno", None)
+    return str(error) if code is None else describe(OSError(code, ""))
 
 
 def _close_journal(channel: LiveChannel) -> None:

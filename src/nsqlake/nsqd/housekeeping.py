@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 
 from nsqlake.nsqd.broker import Broker
 from nsqlake.nsqd.live_topic import LiveTopic
@@ -49,8 +50,9 @@ def _tidy(broker: Broker, topic: LiveTopic) -> None:
     if topic.log is not None:
         for damage in topic.log.take_damage():
             logger.error(
-                "LOG(%s): damaged block skipped and kept aside position=%d bytes=%d: %s",
+                "LOG(%s): damaged block skipped and kept aside file=%s position=%d bytes=%d: %s",
                 topic.name,
+                os.path.basename(damage.path),
                 damage.position,
                 damage.bytes,
                 damage.reason,

@@ -14,7 +14,7 @@ from nsqlake.nsqd.live_topic import Answer, LiveChannel, LiveTopic
 from nsqlake.nsqd.option_choices import AckAfter
 from nsqlake.nsqd.options import NsqdOptions
 from nsqlake.runtime.clock import Clock
-from nsqlake.topiclog.errors import AppendError, LogClosedError
+from nsqlake.topiclog.errors import AppendError, LogClosedError, describe
 
 __all__ = ["Turn"]
 
@@ -246,4 +246,4 @@ def _answer_synced(done: "asyncio.Future[None]", answers: list[Answer]) -> None:
         if error is None:
             answer.succeed()
         else:
-            answer.fail(f"sync failed: {error}")
+            answer.fail(f"sync failed: {describe(error) if isinstance(error, OSError) else error}")

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from nsqlake.topiclog.block import BLOCK_HEADER, CHECKED_FROM, MAGIC, BlockFault, Span, decode_block
+from nsqlake.topiclog.merging import SMALL_COUNT
 
-__all__ = ["Chunk", "Placed", "decode_blocks"]
+__all__ = ["Chunk", "Placed", "decode_blocks", "headers_at"]
 
 _HEADER = np.dtype(
     [
@@ -34,7 +35,6 @@ _HEADER = np.dtype(
 _HEADER_BYTES = BLOCK_HEADER.size
 _HEADER_RANGE = np.arange(_HEADER_BYTES, dtype=np.int64)
 _WORTH_MERGING = 8  # neighbours
-_SMALL_COUNT = 32  # messages of a block that is not worth a span of its own
 _extend = google_crc32c.extend
 
 
@@ -90,7 +90,7 @@ class _Decoder:
     def take_small(self, start: int, stop: int) -> None:
         """Small blocks: all together if all are good, else one by one to find the bad ones."""
         placed = Placed(*(column[start:stop] for column in self._placed))
-        heads = _headers(self._data, placed.positions)
+        heads = headers_at(self._data, placed.positions)
         if heads is None or not self._are_good(heads, placed):
             self.take_each(start, stop)
             return
@@ -123,7 +123,7 @@ class _Decoder:
 def decode_blocks(data: bytes, placed: Placed, salt: int) -> tuple[list[Span], list[tuple[int, BlockFault]]]:
     """The spans of all good blocks, in order, and the numbers of the bad ones with the reason."""
     decoder = _Decoder(data, placed, salt)
-    is_small = placed.counts <= _SMALL_COUNT
+    is_small = placed.counts <= SMALL_COUNT
     turns = np.flatnonzero(is_small[1:] != is_small[:-1]) + 1
     for start, stop in itertools.pairwise([0, *turns.tolist(), len(placed.counts)]):
         if is_small[start] and stop - start >= _WORTH_MERGING:
@@ -133,8 +133,8 @@ def decode_blocks(data: bytes, placed: Placed, salt: int) -> tuple[list[Span], l
     return decoder.spans, decoder.bad
 
 
-def _headers(data: bytes, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.void] | None:
-    """The headers at `positions`, in place when they are evenly spaced; None when the last is cut off."""
+def headers_at(data: bytes, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.void] | None:
+    """The headers at two or more positions, in place when evenly spaced; None when the last is cut off."""
     if int(positions[-1]) + _HEADER_BYTES > len(data):
         return None
     stride = int(positions[1] - positions[0])

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 import google_crc32c
 import numpy as np
+import numpy.typing as npt
 
 __all__ = ["BlockIndex"]
 
@@ -53,6 +54,24 @@ class BlockIndex:
         self.counts.append(count)
         self.end = offset + count
         self.newest_ns = max(self.newest_ns, timestamp_ns)
+
+    def extend(
+        self,
+        offsets: npt.NDArray[np.int64],
+        positions: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        stamps: npt.NDArray[np.int64],
+        dues: npt.NDArray[np.int64],
+    ) -> None:
+        """`add` for many blocks."""
+        due_numbers = np.flatnonzero(dues)
+        self.due_blocks.extend((due_numbers + len(self.bases)).tolist())
+        self.due_times.extend(dues[due_numbers].tolist())
+        self.bases.frombytes((offsets - self.base).astype(np.uint32).tobytes())
+        self.positions.frombytes(positions.astype(np.uint32).tobytes())
+        self.counts.frombytes(counts.astype(np.uint32).tobytes())
+        self.end = int(offsets[-1] + counts[-1])
+        self.newest_ns = max(self.newest_ns, int(stamps.max()))
 
     def find(self, offset: int) -> int:
         """The number of the first block that ends after `offset`; `len(self)` when there is none."""

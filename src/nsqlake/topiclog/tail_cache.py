@@ -3,17 +3,21 @@
 from bisect import bisect_right
 
 from nsqlake.topiclog.block import Span
+from nsqlake.topiclog.merging import SMALL_COUNT, merge_spans, mergeable
 
 __all__ = ["TailCache"]
 
 _COMPACT_AT = 1024
+_WORTH_MERGING = 8
 _SPAN_OVERHEAD_BYTES = 256  # the objects around the records
 
 
 class TailCache:
     """Spans in order of offset: added at the end, dropped at the front."""
 
-    def __init__(self, max_messages: int, max_bytes: int) -> None:
+    def __init__(self, max_messages: int, max_bytes: int, *, merges: bool = False) -> None:
+        """With `merges`, small spans become one when they are read; they are then also dropped as one."""
+        self._merges = merges
         self._max_messages = max_messages
         self._max_bytes = max_bytes
         self._bases: list[int] = []
@@ -46,10 +50,23 @@ class TailCache:
     def find(self, offset: int) -> Span | None:
         """The span with the first message at or after `offset`, which is not below `first`."""
         i = bisect_right(self._bases, offset, self._head) - 1
-        if i >= self._head and self._spans[i].end > offset:
-            return self._spans[i]
-        i = max(i + 1, self._head)
-        return self._spans[i] if i < len(self._spans) else None
+        if i < self._head or self._spans[i].end <= offset:
+            i = max(i + 1, self._head)
+            if i >= len(self._spans):
+                return None
+        if self._merges and self._spans[i].count <= SMALL_COUNT and i + _WORTH_MERGING < len(self._spans):
+            self._merge(i)
+        return self._spans[i]
+
+    def _merge(self, start: int) -> None:
+        """Whoever reads a backlog of small spans reads on, so those behind become one."""
+        stop = mergeable(self._spans, start)
+        if stop - start < _WORTH_MERGING:
+            return
+        merged = merge_spans(self._spans[start:stop])
+        self._spans[start:stop] = [merged]
+        self._bases[start:stop] = [merged.base]
+        self.nbytes -= (stop - start - 1) * _SPAN_OVERHEAD_BYTES
 
     def drop_below(self, offset: int) -> None:
         """Forget the spans that end at or below `offset`."""

@@ -40,7 +40,7 @@ class TopicLog:
         self._identity = identity
         self._segments = SegmentList(files, found.segments, next_)
         self._damage = DamageCounter()
-        self._tail = TailCache(options.mem_messages, options.mem_bytes)
+        self._tail = TailCache(options.mem_messages, options.mem_bytes, merges=True)
         is_unclean = found.report.is_unclean
         self._sync = SyncState(files, path, synced=self.oldest if is_unclean else next_)
         self._sync.closed.extend(found.unsynced)

@@ -10,6 +10,7 @@ from nsqlake.nsqd.core.backlog import Backlog
 from nsqlake.nsqd.core.delivery import Delivery, Frames
 from nsqlake.nsqd.core.ledger import Ledger
 from nsqlake.nsqd.core.subscription import Subscription
+from nsqlake.topiclog.errors import ReadError
 from nsqlake.wire.command_reader import FIN_LINE_BYTES, decode_finish_run
 from nsqlake.wire.message import id_digits
 
@@ -98,6 +99,11 @@ class Channel:
     def next_wakeup_ns(self) -> int | None:
         """When `expire` has something to do, at the earliest."""
         return self._wakeup_ns
+
+    @property
+    def read_failure(self) -> ReadError | None:
+        """Why nothing is delivered until `expire` tries again."""
+        return self._delivery.failure if self._is_unreadable else None
 
     # Consumers ----------------------------------------------------------------------------------------
 
@@ -199,7 +205,10 @@ class Channel:
             return
         excess = self.depth - len(self.ledger.requeued) - self.limits.ephemeral_depth
         while excess > 0:
-            if self._delivery.skip_to_fresh() is None:
+            try:
+                if self._delivery.skip_to_fresh() is None:
+                    return
+            except ReadError:
                 return
             count = min(excess, self._delivery.fresh_run)
             excess -= count
@@ -365,6 +374,7 @@ class Channel:
         self.ledger.reset(self._backlog.fanout)
         self._delivery.forget_span()
         self._wakeup_ns = None
+        self._is_unreadable = False
         for sub in self._subscriptions.values():
             sub.runs.clear()
             sub.in_flight = 0

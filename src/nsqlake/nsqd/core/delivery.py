@@ -71,7 +71,10 @@ class Delivery:
         ledger = self._ledger
         span = self._span
         if span is None or not span.base <= ledger.cursor < self._stop:
-            span = self.skip_to_fresh()
+            try:
+                span = self.skip_to_fresh()
+            except ReadError:
+                return None
             if span is None:
                 return None
         cursor = ledger.cursor

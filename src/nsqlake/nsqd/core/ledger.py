@@ -175,15 +175,34 @@ class Ledger:
         self.pending.reset(cursor, cursor)
 
     def holds(self, base: int, end: int) -> bool:
-        """Whether a message in [base, end) is yet to be delivered or finished; errs towards yes by a page."""
+        """Whether a message in [base, end) is yet to be delivered or finished; may err towards yes."""
         if self.cursor < end:
             return True
         low, high = base >> PAGE_SHIFT, (end - 1) >> PAGE_SHIFT
         pages = self.out.pages
-        if high - low < len(pages):
-            numbers: Iterable[int] = range(low, high + 1)
-            return any(number in pages and not pages[number].is_unused for number in numbers)
-        return any(low <= number <= high and not page.is_unused for number, page in pages.items())
+        numbers: Iterable[int] = range(low, high + 1) if high - low < len(pages) else list(pages)
+        return any(
+            low <= number <= high and number in pages and self._page_holds(number, base, end)
+            for number in numbers
+        )
+
+    def _page_holds(self, number: int, base: int, end: int) -> bool:
+        page, first = self.out.pages[number], number << PAGE_SHIFT
+        start, stop = max(base, first), min(end, first + ID_PAGE)
+        if page.is_unused or stop - start == ID_PAGE:
+            return not page.is_unused
+        # Large messages fill a segment long before a page of offsets: one that is out must not pin them all.
+        if page.in_flight and page.table[start - first : stop - first].any():
+            return True
+        return page.waiting > 0 and self._waits_in(start, stop)
+
+    def _waits_in(self, start: int, stop: int) -> bool:
+        if len(self.requeued) > ID_PAGE:
+            return True  # too many to look through
+        if any(start <= offset < stop for offset in self.requeued):
+            return True
+        deferred = self.deferred
+        return len(deferred) > 0 and any(offset in deferred for offset in range(start, stop))
 
     def _forget_range(self, first: int, count: int) -> None:
         attempts = self.attempts
