@@ -1,6 +1,9 @@
 """The command `nsqd`: options from the command line and the config file, then the daemon."""
 
+import faulthandler
 import logging
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -17,6 +20,7 @@ PROGRAM = "nsqd"
 FATAL_PREFIX = "[nsqd] "  # NSQ ignores --log-prefix here
 INSTANTIATE = "failed to instantiate nsqd"
 OK, FAILED, BAD_USAGE = 0, 1, 2
+QUIT = 2  # NSQ: after SIGQUIT
 
 Runner = Callable[[NsqdOptions], int]
 
@@ -55,6 +59,8 @@ def _start(flags: ParsedFlags, runner: Runner | None) -> int:
         setup_logging(options.log_level, options.log_prefix)
         if flags.arguments:
             logger.warning("ignored what follows the flags: %s", " ".join(flags.arguments))
+        if runner is None:
+            signal.signal(signal.SIGQUIT, _dump_and_die)
         return (runner or _daemon_runner())(options)
     except StartupError as error:
         return _fatal(f"{error.during or INSTANTIATE} - {error}")
@@ -63,6 +69,12 @@ def _start(flags: ParsedFlags, runner: Runner | None) -> int:
     except Exception:
         logger.critical("%s stopped by an error of its own", PROGRAM, exc_info=True)
         return FAILED
+
+
+def _dump_and_die(_number: int, _frame: object) -> None:
+    """SIGQUIT: as after a crash, nothing more is written; what was acknowledged is in the log."""
+    faulthandler.dump_traceback(all_threads=True)
+    os._exit(QUIT)
 
 
 def _daemon_runner() -> Runner:

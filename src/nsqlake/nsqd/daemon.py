@@ -1,7 +1,6 @@
 """The nsqd daemon: start, serve until a signal, stop without losing anything."""
 
 import asyncio
-import faulthandler
 import gc
 import logging
 import os
@@ -40,7 +39,6 @@ _STORAGE_THREADS = 4
 _MIN_INPUT_BYTES = 64 * 1024 * 1024
 _GC_THRESHOLDS = (50_000, 50, 100)  # no pauses on the hot path, which makes no cycles
 _CLOSE_LIMIT_S = 2.0
-_EXIT_QUIT = 2  # NSQ: after SIGQUIT
 
 
 def run(options: NsqdOptions) -> int:
@@ -56,18 +54,11 @@ async def _serve(options: NsqdOptions) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     loop.add_signal_handler(signal.SIGHUP, daemon.reload_certificates)
-    loop.add_signal_handler(signal.SIGQUIT, _dump_and_die)
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as NSQ does
     await daemon.start()
     await stopping.wait()
     await daemon.stop()
     return 0
-
-
-def _dump_and_die() -> None:
-    """As after a crash: nothing is written, and nothing acknowledged is lost."""
-    faulthandler.dump_traceback(all_threads=True)
-    os._exit(_EXIT_QUIT)
 
 
 class Daemon:
