@@ -11,7 +11,7 @@ import shutil
 import msgspec
 
 from nsqlake.nsqd.topic_store import TopicStore, topic_directory, topic_name
-from nsqlake.topiclog.atomic_file import read_atomic, write_atomic
+from nsqlake.topiclog.atomic_file import is_newest_certain, read_atomic, write_atomic
 from nsqlake.topiclog.files import Files
 from nsqlake.wire.names import is_valid_name
 
@@ -49,7 +49,7 @@ class DataStore:
             if name is not None and is_valid_name(name.encode("utf-8", "surrogateescape")):
                 names.append(name)
         # A data path without topics gave out no offsets that could be given out again.
-        clean = not names if boot is None else boot.clean
+        clean = not names if boot is None else boot.clean and self._is_boot_certain()
         self.high_water = 0 if boot is None else boot.high_water
         return clean, names
 
@@ -76,6 +76,10 @@ class DataStore:
     @staticmethod
     def remove(hidden: str) -> None:
         shutil.rmtree(hidden, ignore_errors=True)
+
+    def _is_boot_certain(self) -> bool:
+        # A damaged generation may have been the newer one, that of a start after the clean stop.
+        return is_newest_certain(self.files, self._boot_path)
 
     def _read_boot(self) -> BootState | None:
         payload = read_atomic(self.files, self._boot_path)

@@ -19,9 +19,12 @@ async def keep_synced(broker: Broker, options: NsqdOptions) -> None:
     """Sync logs and journals that changed, every `--sync-timeout`."""
     while True:
         await asyncio.sleep(options.sync_timeout_ns / 1e9)
-        for topic in list(broker.topics.values()):
+        topics = list(broker.topics.values())
+        for topic in topics:
             if topic.log is not None and topic.log.dirty_messages:
                 topic.request_sync()
+        # Journals are synced one after the other, however long that takes: no log waits for it.
+        for topic in topics:
             for channel in list(topic.channels.values()):
                 await broker.sync_journal(channel)
 

@@ -233,7 +233,7 @@ class Session:
             frame = channel.core.refill(subscription, turn.now_ns)
             if frame is not None:
                 self.port.deliver([frame])
-                turn.note(channel)
+                turn.progressed(channel)
                 return None
         self._progressed(channel)
         return None
@@ -291,7 +291,7 @@ class Session:
         if channel.core.can_deliver:
             self.server.turn.wake(channel)
         else:
-            self.server.turn.note(channel)
+            self.server.turn.progressed(channel)
 
     def _nop(self, _params: list[bytes]) -> Pending:
         return None

@@ -85,7 +85,7 @@ class Turn:
         """A block was written: let the channels have it, and the disk if it is time."""
         for channel in topic.channels.values():
             if channel.core.can_deliver:
-                self.wake(channel)
+                self._offer(channel)
             else:
                 channel.core.trim()
                 if channel.core.ledger.pending:
@@ -104,6 +104,29 @@ class Turn:
             answer.succeed()
 
     # Channels -----------------------------------------------------------------------------------------
+
+    def _offer(self, channel: LiveChannel) -> None:
+        """A lone message goes out at once, more at the end of the turn."""
+        handed = None if channel.is_woken else channel.core.hand_over(self.now_ns)
+        if handed is None:
+            self.wake(channel)
+            return
+        subscription, frame = handed
+        subscription.key.deliver([frame])  # type: ignore[attr-defined]
+        self.progressed(channel)
+
+    def progressed(self, channel: LiveChannel) -> None:
+        """Messages of the channel went out or were finished: its journal says so, before long."""
+        if channel.alarm_ns is None or channel.core.ledger.pending.is_urgent:
+            self.note(channel)
+            return
+        # An alarm that is set stays early enough: what went out now is due later.
+        if channel.journal is None:
+            channel.core.ledger.pending.clear()
+            return
+        self._journals[channel] = None
+        if self._journal_timer is None:
+            self._write_journals_soon()
 
     def wake(self, channel: LiveChannel) -> None:
         """The channel may have something to deliver."""
@@ -209,8 +232,11 @@ class Turn:
         journal = channel.journal
         if journal is None or channel.core.is_closed:
             return
-        was_well = journal.failure is None
-        if not journal.write(channel.core.ledger) and was_well:
+        if journal.failure is not None:
+            # Housekeeping tries again with a snapshot, which costs too much for every turn.
+            channel.core.ledger.pending.clear()
+            return
+        if not journal.write(channel.core.ledger):
             logger.error("%s: journal not written, will be tried again: %s", channel, journal.failure)
 
     # Spinning -----------------------------------------------------------------------------------------

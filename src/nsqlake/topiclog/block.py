@@ -113,6 +113,15 @@ class Span:
         stamps = self.timestamp_ns
         return stamps if isinstance(stamps, int) else int(stamps[i])
 
+    def since(self, offset: int) -> "Span":
+        """The messages from `offset`, which is within the span, on; the bytes are shared."""
+        skipped = offset - self.base
+        stamps = self.timestamp_ns if isinstance(self.timestamp_ns, int) else self.timestamp_ns[skipped:]
+        starts = None if self.starts is None else self.starts[skipped:]
+        first = self.first + skipped * self.stride
+        count, size = self.count - skipped, self.record_size
+        return Span(offset, count, size, self.data, first, self.stride, starts, stamps, self.due_ns)
+
     def __repr__(self) -> str:
         return f"Span([{self.base}, {self.end}), record_size={self.record_size}, due_ns={self.due_ns})"
 

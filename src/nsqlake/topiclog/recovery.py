@@ -217,7 +217,7 @@ def _rebuild(
         files.close(fd)
     found.report.rebuilt_indexes += 1
     found.ends_whole = False
-    scan.index.end = max(scan.index.end, filled_to, old.end if old else 0)
+    scan.index.end = max(scan.index.end, filled_to, 0 if old is None else old.end)
     segment = Segment(candidate.path, scan.index, epoch=epoch, size=scan.size)
     segment.is_unreadable = scan.is_unreadable
     if is_cut and not scan.is_unreadable:

@@ -74,18 +74,19 @@ class SegmentList:
         numbers = removable(extents, lambda base, end: base < end and needed(base, end), policy)
         return [self.all[number] for number in numbers]
 
-    def remove(self, segments: list[Segment], release: Callable[[Segment], None]) -> list[str]:
-        """Remove those that are not active; return the paths of those whose messages are gone."""
-        paths = []
+    def remove(self, segments: list[Segment], release: Callable[[Segment], None]) -> list[tuple[str, int]]:
+        """Remove those that are not active; return path and end offset of those whose messages are gone."""
+        removed = []
         for segment in segments:
             if segment is self.active or (segment.is_empty and segment is not self.all[0]):
                 continue
             release(segment)
+            end = segment.end
             if self._remove_one(segment):
-                paths.append(segment.path)
+                removed.append((segment.path, end))
         if self.all:
             self.gaps.forget_below(self.all[0].base)
-        return paths
+        return removed
 
     def _remove_one(self, segment: Segment) -> bool:
         number = self.all.index(segment)

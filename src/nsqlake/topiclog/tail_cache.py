@@ -73,6 +73,15 @@ class TailCache:
         while self._head < len(self._spans) and self._spans[self._head].end <= offset:
             self.drop_first()
 
+    def cut_below(self, offset: int) -> None:
+        """Forget every message below `offset`, also those of a merged span that goes on behind it."""
+        self.drop_below(offset)
+        if self._head < len(self._spans) and self._spans[self._head].base < offset:
+            span = self._spans[self._head]
+            self.messages -= offset - span.base
+            self._spans[self._head] = span.since(offset)
+            self._bases[self._head] = offset
+
     def drop_first(self) -> Span:
         span = self._spans[self._head]
         self.messages -= span.count

@@ -263,9 +263,11 @@ class TopicLog:
         is_worth_it = active is not None and active.size > self._writer.limit // 4
         if is_worth_it and active in segments.removable(needed, policy) and self._writer.roll(self.next):
             retired += segments.remove(segments.removable(needed, policy), self._release)
-        if retired:
+        for _path, end in retired:
             self._sync.directory_changed = True
-        return retired
+            # A span in memory may hold messages of several blocks, so also of a segment that is gone.
+            self._tail.cut_below(end)
+        return [path for path, _end in retired]
 
     def close(self) -> None:
         """Make everything durable and close; raises `SyncError`, closed all the same, when that failed."""

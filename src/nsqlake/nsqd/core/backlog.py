@@ -61,6 +61,11 @@ class Backlog:
 
     def read(self, offset: int) -> tuple[Span, int, int] | None:
         """The span with the first readable message at or after `offset`, its offset, where the run ends."""
+        if not self._emptied:
+            span = self.log.read(offset) if offset < self.fanout else None
+            if span is None or span.base >= self.fanout:
+                return None
+            return span, max(offset, span.base), min(span.end, self.fanout)
         while True:
             offset = self._skip_emptied(offset)
             if offset >= self.fanout:

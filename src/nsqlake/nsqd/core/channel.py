@@ -184,6 +184,25 @@ class Channel:
             batches.append((sub, frames))
         return batches
 
+    def hand_over(self, now_ns: int) -> tuple[Subscription, bytes] | None:
+        """A lone new message for the consumer whose turn it is; None: `pump` shall decide."""
+        fanout, ledger = self._backlog.fanout, self.ledger
+        if self.is_paused or ledger.requeued or not self._ready or ledger.cursor + 1 != fanout:
+            return None
+        sub = next(iter(self._ready))
+        if sub.room <= 0 or sub.sample_rate or self.limits.is_topology_aware:
+            return None
+        frame = self._delivery.next_frame(sub, now_ns)
+        if frame is None:
+            return None
+        # To the end of the queue, or out of it.
+        del self._ready[sub]
+        if sub.ready > sub.in_flight:
+            self._ready[sub] = None
+        self.local_counts[sub.locality] += 1
+        self._wake_at(now_ns + sub.msg_timeout_ns)
+        return sub, frame
+
     def refill(self, sub: Subscription, now_ns: int) -> bytes | None:
         """The next message for a consumer that just finished its only one; None: `pump` shall decide."""
         if self.is_paused or self.ledger.requeued or sub.in_flight or sub.sample_rate or sub.room <= 0:
