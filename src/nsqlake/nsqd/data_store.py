@@ -6,13 +6,12 @@ topics/.deleted-*   topics on their way out
 """
 
 import os
-import shutil
 
 import msgspec
 
 from nsqlake.nsqd.topic_store import TopicStore, topic_directory, topic_name
 from nsqlake.topiclog.atomic_file import is_newest_certain, read_atomic, write_atomic
-from nsqlake.topiclog.files import Files
+from nsqlake.topiclog.files import Files, remove_tree
 from nsqlake.wire.names import is_valid_name
 
 __all__ = ["BootState", "DataStore"]
@@ -43,7 +42,7 @@ class DataStore:
         names: list[str] = []
         for entry in sorted(self.files.listdir(self.topics_path)):
             if entry.startswith(_DELETED):
-                shutil.rmtree(os.path.join(self.topics_path, entry), ignore_errors=True)
+                self.remove(os.path.join(self.topics_path, entry))
                 continue
             name = topic_name(entry)
             if name is not None and is_valid_name(name.encode("utf-8", "surrogateescape")):
@@ -73,9 +72,9 @@ class DataStore:
         self.files.sync_dir(self.topics_path)
         return hidden
 
-    @staticmethod
-    def remove(hidden: str) -> None:
-        shutil.rmtree(hidden, ignore_errors=True)
+    def remove(self, hidden: str) -> None:
+        """Last step of deleting a topic; what cannot be removed now goes at the next start."""
+        remove_tree(self.files, hidden)
 
     def _is_boot_certain(self) -> bool:
         # A damaged generation may have been the newer one, that of a start after the clean stop.

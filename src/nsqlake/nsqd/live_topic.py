@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import errno
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
@@ -9,7 +10,7 @@ from typing import Protocol
 from nsqlake.nsqd.core.channel import Channel
 from nsqlake.nsqd.core.gathering import Gathering
 from nsqlake.nsqd.core.topic import Topic
-from nsqlake.nsqd.group_commit import GroupCommit
+from nsqlake.nsqd.group_commit import GroupCommit, Job
 from nsqlake.nsqd.journal_file import JournalFile
 from nsqlake.nsqd.topic_store import ChannelState, TopicState, TopicStore, describe
 from nsqlake.topiclog.sync_job import SyncJob
@@ -119,6 +120,14 @@ class LiveTopic:
         job = self.log.begin_sync()
         if job is None and self.log.failed:
             # What was written while the sync that failed was running will never be synced either.
+            raise OSError(errno.EIO, self.log.failed)
+        return job
+
+    def _begin_sync(self) -> Job | None:
+        assert self.log is not None
+        job = self.log.begin_sync()
+        if job is None and self.log.failed is not None:
+            # Whoever waits must not take "nothing to do" for "durable".
             raise OSError(errno.EIO, self.log.failed)
         return job
 

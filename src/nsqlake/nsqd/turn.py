@@ -13,6 +13,7 @@ from nsqlake.nsqd.core.gathering import GatheredBlock
 from nsqlake.nsqd.live_topic import Answer, LiveChannel, LiveTopic
 from nsqlake.nsqd.option_choices import AckAfter
 from nsqlake.nsqd.options import NsqdOptions
+from nsqlake.nsqd.spinning import Spinning
 from nsqlake.runtime.clock import Clock
 from nsqlake.topiclog.errors import AppendError, LogClosedError, describe
 
@@ -21,7 +22,6 @@ __all__ = ["Turn"]
 logger = logging.getLogger(__name__)
 
 _JOURNAL_INTERVAL_NS = 5_000_000  # deliveries and finishes are written at most this often
-_QUICK_SUCCESSION_NS = 200_000
 _WORTH_GATHERING_NS = 30_000  # closer than this, publishes come in the same turn: one write for all of them
 
 
@@ -32,7 +32,7 @@ class Turn:
         self._loop, self._clock = loop, clock
         self.acks_after_sync = options.ack_after is AckAfter.SYNC
         self._sync_every = options.sync_every
-        self._spin_ns = options.spin_ns
+        self._spinning = Spinning(loop, options.spin_ns)
         self._gathered: dict[LiveTopic, None] = {}
         self._woken: list[LiveChannel] = []
         self._noted: dict[LiveChannel, None] = {}
@@ -43,7 +43,6 @@ class Turn:
         self._journal_timer: asyncio.TimerHandle | None = None
         self._journals_written_ns = 0
         self._is_scheduled = False
-        self._is_spinning = False
         self.now_ns = 0  # when the latest input came
 
     # Publishing ---------------------------------------------------------------------------------------
@@ -239,21 +238,12 @@ class Turn:
         if not journal.write(channel.core.ledger):
             logger.error("%s: journal not written, will be tried again: %s", channel, journal.failure)
 
-    # Spinning -----------------------------------------------------------------------------------------
+    # Input --------------------------------------------------------------------------------------------
 
     def input_came(self) -> None:
-        """While input comes in quick succession, poll for more instead of sleeping: waking up costs more."""
-        now_ns = self._clock.now_ns()
-        gap_ns, self.now_ns = now_ns - self.now_ns, now_ns
-        if gap_ns < _QUICK_SUCCESSION_NS and self._spin_ns and not self._is_spinning:
-            self._is_spinning = True
-            self._loop.call_soon(self._spin)
-
-    def _spin(self) -> None:
-        if self._clock.now_ns() - self.now_ns < self._spin_ns:
-            self._loop.call_soon(self._spin)
-        else:
-            self._is_spinning = False
+        """Bytes from a client: the beginning of whatever follows from them."""
+        self.now_ns = self._clock.now_ns()
+        self._spinning.input_came()
 
     def close(self) -> None:
         """Write what is left and stop the timers."""

@@ -1,11 +1,12 @@
 """Every system call storage makes, as one value, so that tests can make any of them fail."""
 
+import contextlib
 import errno
 import os
 from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["OS_FILES", "Buffer", "Files", "OsFiles", "read_all", "write_all"]
+__all__ = ["OS_FILES", "Buffer", "Files", "OsFiles", "read_all", "remove_tree", "write_all"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -111,3 +112,20 @@ def read_all(files: Files, path: str) -> bytes:
         return data
     finally:
         files.close(fd)
+
+
+def remove_tree(files: Files, path: str) -> None:
+    """Remove a directory and what is in it, as far as that works; links are removed, not followed."""
+    with contextlib.suppress(OSError):
+        for name in files.listdir(path):
+            _remove_entry(files, os.path.join(path, name))
+        files.rmdir(path)
+
+
+def _remove_entry(files: Files, path: str) -> None:
+    try:
+        files.unlink(path)
+    except (IsADirectoryError, PermissionError):  # what systems say of a directory
+        remove_tree(files, path)
+    except OSError:
+        return
