@@ -116,10 +116,11 @@ class Turn:
 
     def progressed(self, channel: LiveChannel) -> None:
         """Messages of the channel went out or were finished: its journal says so, before long."""
-        if channel.alarm_ns is None or channel.core.ledger.pending.is_urgent:
+        wakeup_ns, alarm_ns = channel.core.next_wakeup_ns, channel.alarm_ns
+        is_sooner = wakeup_ns is not None and (alarm_ns is None or wakeup_ns < alarm_ns)
+        if is_sooner or channel.core.ledger.pending.is_urgent:
             self.note(channel)
             return
-        # An alarm that is set stays early enough: what went out now is due later.
         if channel.journal is None:
             channel.core.ledger.pending.clear()
             return
