@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -33,14 +32,13 @@ class NsqdProcess:
             f"--data-path={data_path}",
             *flags,
         ]
-        self._max_descriptors = max_descriptors
+        if max_descriptors:
+            self._command = ["sh", "-c", f'ulimit -n {max_descriptors} && exec "$@"', "sh", *self._command]
 
     def __enter__(self) -> Self:
         with open(self.log_path, "ab") as log:
             begin = log.tell()
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=self._limit
-            )
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             wait_for(lambda: self._has_address(begin) or self._process.poll() is not None)
             assert self._process.poll() is None, self.log
@@ -57,10 +55,6 @@ class NsqdProcess:
         finally:
             self._process.kill()
             self._process.wait()
-
-    def _limit(self) -> None:
-        if self._max_descriptors:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (self._max_descriptors, self._max_descriptors))
 
     def _has_address(self, begin: int) -> bool:
         found = re.search(r"TCP: listening on (\S+)", self.log[begin:])

@@ -1,133 +1,26 @@
-"""The reader of client commands: same values however the bytes arrive, NSQ's errors in NSQ's order."""
-
-import struct
-from collections.abc import Iterable
-from itertools import pairwise
+"""The reader of client commands: lines, bodies and runs, and NSQ's errors in NSQ's order."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from nsqlake.wire.command_reader import (
-    Body,
-    CommandReader,
-    FinishRun,
-    Item,
-    Line,
-    Messages,
-    decode_finish_run,
+from nsqlake.wire.command_reader import Body, FinishRun, Line, Messages, decode_finish_run
+from nsqlake.wire.errors import ClientError, StreamError
+from tests.wire.command_listener import (
+    ID,
+    MAX_BODY,
+    MAX_MSG,
+    bodies_of,
+    drain,
+    error_of,
+    fin,
+    int32,
+    items_of,
+    listen,
+    mpub,
+    new_reader,
+    pub,
+    sized,
 )
-from nsqlake.wire.errors import ClientError, ProtocolError, StreamError
-
-MAX_MSG, MAX_BODY = 1000, 5000
-ID = b"0123456789abcdef"
-Event = tuple[object, ...]
-
-
-def new_reader() -> CommandReader:
-    return CommandReader(max_msg_size=MAX_MSG, max_body_size=MAX_BODY)
-
-
-def int32(number: int) -> bytes:
-    return struct.pack(">i", number)
-
-
-def sized(body: bytes) -> bytes:
-    return int32(len(body)) + body
-
-
-def pub(body: bytes, topic: bytes = b"t") -> bytes:
-    return b"PUB %b\n" % topic + sized(body)
-
-
-def mpub(bodies: Iterable[bytes], topic: bytes = b"t") -> bytes:
-    records = [sized(body) for body in bodies]
-    return b"MPUB %b\n" % topic + sized(int32(len(records)) + b"".join(records))
-
-
-def fin(number: int) -> bytes:
-    return b"FIN %016x\n" % number
-
-
-def drain(reader: CommandReader) -> list[Item]:
-    items = []
-    while (item := reader.next_item()) is not None:
-        items.append(item)
-    return items
-
-
-def items_of(data: bytes) -> list[Item]:
-    reader = new_reader()
-    reader.feed(data)
-    return drain(reader)
-
-
-def bodies_of(messages: Messages) -> list[bytes]:
-    """The bodies, after checking that sizes, starts and records say the same."""
-    count, size, records = messages.count, messages.record_size, messages.records
-    starts = list(range(0, count * size + 1, size)) if messages.starts is None else list(messages.starts)
-    assert bool(size) == (messages.starts is None)
-    assert starts[0] == 0
-    assert starts[-1] == len(records)
-    assert len(starts) == count + 1
-    for begin, end in pairwise(starts):
-        assert records[begin : begin + 4] == int32(end - begin - 4)
-    return [records[begin + 4 : end] for begin, end in pairwise(starts)]
-
-
-class Listener:
-    """Notes what a session would do, so that runs and single commands look alike."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self.is_over = False
-        self._lines: dict[bytes, list[bytes]] = {}
-
-    def hear(self, item: Item) -> None:
-        if isinstance(item, Line):
-            self._hear_line(item)
-        elif isinstance(item, FinishRun):
-            for line in item.lines.removesuffix(b"\n").split(b"\n"):
-                name, *params = line.removesuffix(b"\r").split(b" ")
-                if not self.is_over:
-                    self._hear_line(Line(name, params))
-        elif isinstance(item, Body):
-            self.events.append((item.name, item.data))
-        else:
-            bodies = bodies_of(item)
-            parts = [[body] for body in bodies] if item.name == b"PUB" else [bodies]
-            assert item.commands == len(parts)
-            self.events += [(item.name, tuple(self._lines[item.name]), tuple(part)) for part in parts]
-
-    def _hear_line(self, line: Line) -> None:
-        if line.name in (b"PUB", b"MPUB", b"DPUB"):
-            self._lines[line.name] = line.params
-            return
-        self.events.append((line.name, *line.params))
-        # The session ends here, because such an id is a fatal error.
-        self.is_over = line.name == b"FIN" and len((line.params or [b""])[0]) != 16
-
-
-def listen(parts: Iterable[bytes]) -> tuple[list[Event], str]:
-    """What is heard of the parts, and the error at the end if there is one."""
-    reader, listener = new_reader(), Listener()
-    try:
-        for part in parts:
-            reader.feed(part)
-            while not listener.is_over and (item := reader.next_item()) is not None:
-                listener.hear(item)
-            if listener.is_over:
-                return listener.events, ""
-    except ProtocolError as error:
-        return listener.events, str(error)
-    return listener.events, str(reader.end_of_input() or "")
-
-
-def error_of(data: bytes) -> str:
-    """What the client is told, at once or when its input ends."""
-    return listen([data])[1]
-
 
 # Lines
 
@@ -502,75 +395,3 @@ def test_input_fed_before_the_last_was_taken_is_kept_in_order() -> None:
     rest = drain(reader)
 
     assert [item.name for item in [first, *rest] if isinstance(item, Line)] == [b"NOP", b"RDY", b"CLS"]
-
-
-# Any split, any bytes
-
-BODIES = st.binary(min_size=1, max_size=30)
-COMMANDS = st.one_of(
-    st.builds(pub, BODIES),
-    st.builds(pub, BODIES, st.sampled_from([b"t", b"u"])),
-    st.builds(lambda body, count: pub(body) * count, BODIES, st.integers(1, 30)),
-    st.builds(mpub, st.lists(BODIES, min_size=1, max_size=6), st.sampled_from([b"t", b"u"])),
-    st.builds(lambda body, count: mpub([body] * count), BODIES, st.integers(1, 30)),
-    st.builds(lambda body: b"DPUB t 10\n" + sized(body), BODIES),
-    st.builds(
-        lambda first, count: b"".join(map(fin, range(first, first + count))),
-        st.integers(0, 99),
-        st.integers(1, 30),
-    ),
-    st.builds(lambda body: b"IDENTIFY\n" + sized(body), BODIES),
-    st.sampled_from([b"NOP\n", b"RDY 10\n", b"SUB a b\r\n", b"CLS\n", b"\n", b"REQ %b 5\n" % ID]),
-)
-STREAMS = st.lists(COMMANDS, max_size=6).map(b"".join)
-
-
-def split_at(data: bytes, cuts: list[int]) -> list[bytes]:
-    places = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-    return [data[begin:end] for begin, end in pairwise(places)]
-
-
-@given(STREAMS, st.lists(st.integers(0, 10**6), max_size=8))
-def test_any_split_of_good_input_gives_the_same_values(data: bytes, cuts: list[int]) -> None:
-    whole = listen([data])
-
-    assert whole[1] == ""
-    assert listen(split_at(data, cuts)) == whole
-    assert listen(data[i : i + 1] for i in range(len(data))) == whole
-
-
-@given(STREAMS, st.integers(0, 10**6), st.binary(max_size=8), st.lists(st.integers(0, 10**6), max_size=6))
-def test_any_split_of_broken_input_gives_the_same_values_and_the_same_error(
-    data: bytes, at: int, junk: bytes, cuts: list[int]
-) -> None:
-    at %= len(data) + 1
-    broken = data[:at] + junk + data[at + len(junk) // 2 :]
-    whole = listen([broken])
-
-    assert listen(split_at(broken, cuts)) == whole
-    assert listen(broken[i : i + 1] for i in range(len(broken))) == whole
-
-
-@given(
-    st.lists(
-        st.binary(max_size=60) | st.sampled_from([b"FIN ", b"PUB t\n", b"MPUB t\n", int32(9)]), max_size=12
-    )
-)
-def test_any_bytes_give_values_or_a_protocol_error(parts: list[bytes]) -> None:
-    listen(parts)
-
-
-@given(st.lists(COMMANDS, max_size=10))
-def test_commands_one_by_one_give_the_same_whether_taken_whole_or_fed(commands: list[bytes]) -> None:
-    reader, listener = new_reader(), Listener()
-
-    for command in commands:
-        item = reader.take_whole(command)
-        if item is not None:
-            listener.hear(item)
-            continue
-        reader.feed(command)
-        for found in drain(reader):
-            listener.hear(found)
-
-    assert listener.events == listen(commands)[0]

@@ -11,7 +11,8 @@ from random import random
 
 from nsqlake.nsqd.core.channel import ChannelLimits
 from nsqlake.nsqd.data_store import DataStore
-from nsqlake.nsqd.journal_file import JournalFile
+from nsqlake.nsqd.group_commit import run_job
+from nsqlake.nsqd.journal_file import JournalFile, JournalSync
 from nsqlake.nsqd.live_topic import LiveChannel, LiveTopic
 from nsqlake.nsqd.options import NsqdOptions
 from nsqlake.nsqd.topic_loader import LoadedTopic, TopicLoader, describe_report
@@ -269,16 +270,25 @@ class Broker:
             await self.sync_journal(channel)
 
     async def sync_journal(self, channel: LiveChannel) -> None:
+        """What was written of the journal is durable when this returns."""
         journal = channel.journal
+        while journal is not None and journal.is_syncing:
+            await asyncio.sleep(0.001)  # that sync began before the last write
         job = journal.begin_sync() if journal is not None else None
-        if journal is None or job is None:
+        if job is None:
             return
-        error: OSError | None = None
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._executor, job.run)
-        except OSError as caught:
-            error = caught
-        journal.end_sync(job, error)
+        running = asyncio.get_running_loop().run_in_executor(self._executor, run_job, job)
+        running.add_done_callback(lambda done: self._journal_synced(channel, job, done))
+        await asyncio.shield(running)  # whoever asked may leave; how it ended is noted all the same
+
+    def _journal_synced(
+        self, channel: LiveChannel, job: JournalSync, done: "asyncio.Future[OSError | None]"
+    ) -> None:
+        assert channel.journal is not None
+        if done.cancelled() or done.exception() is not None:
+            return
+        error = done.result()
+        channel.journal.end_sync(job, error)
         if error is not None:
             logger.error("%s: journal sync failed: %s", channel, error)
 

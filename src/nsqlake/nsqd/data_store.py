@@ -39,6 +39,7 @@ class DataStore:
         boot = self._read_boot()
         if not self.files.exists(self.topics_path):
             self.files.mkdir(self.topics_path)
+            self.files.sync_dir(self.path)
         names: list[str] = []
         for entry in sorted(self.files.listdir(self.topics_path)):
             if entry.startswith(_DELETED):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
 
-__all__ = ["GroupCommit", "Job"]
+__all__ = ["GroupCommit", "Job", "run_job"]
 
 
 class Job(Protocol):
@@ -61,7 +61,7 @@ class GroupCommit:
             _resolve(waiters, None)
             return
         self._running = waiters
-        future = asyncio.get_running_loop().run_in_executor(self._executor, _run, job)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, run_job, job)
         future.add_done_callback(lambda done: self._ended(job, done.result()))
 
     def _ended(self, job: Job, error: OSError | None) -> None:
@@ -72,7 +72,8 @@ class GroupCommit:
         self._start()
 
 
-def _run(job: Job) -> OSError | None:
+def run_job(job: Job) -> OSError | None:
+    """For another thread: how the job ended."""
     try:
         job.run()
     except OSError as error:

@@ -21,7 +21,7 @@ async def keep_synced(broker: Broker, options: NsqdOptions) -> None:
         await asyncio.sleep(options.sync_timeout_ns / 1e9)
         topics = list(broker.topics.values())
         for topic in topics:
-            if topic.log is not None and topic.log.dirty_messages:
+            if topic.log is not None and topic.log.needs_sync:
                 topic.request_sync()
         # Journals are synced one after the other, however long that takes: no log waits for it.
         for topic in topics:

@@ -170,6 +170,10 @@ class JournalFile:
             self._files.close(self._fd)
         self._fd = -1
 
+    @property
+    def is_syncing(self) -> bool:
+        return self._syncing
+
     def begin_sync(self) -> JournalSync | None:
         if not self._is_dirty or self._fd < 0 or self._syncing:
             return None

@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import errno
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
@@ -13,7 +12,6 @@ from nsqlake.nsqd.core.topic import Topic
 from nsqlake.nsqd.group_commit import GroupCommit, Job
 from nsqlake.nsqd.journal_file import JournalFile
 from nsqlake.nsqd.topic_store import ChannelState, TopicState, TopicStore, describe
-from nsqlake.topiclog.sync_job import SyncJob
 from nsqlake.topiclog.topic_log import TopicLog
 from nsqlake.wire.command_reader import Messages
 
@@ -108,20 +106,15 @@ class LiveTopic:
     @property
     def is_busy(self) -> bool:
         commits = (self._log_commit, self._state_commit)
-        return any(commit is not None and commit.is_busy for commit in commits)
+        journals = (channel.journal for channel in self.channels.values())
+        return any(commit is not None and commit.is_busy for commit in commits) or any(
+            journal is not None and journal.is_syncing for journal in journals
+        )
 
     def _state_job(self) -> _StateJob | None:
         if self.store is None or self.core.is_closed:
             return None
         return _StateJob(self.store, describe(self.core, self.channel_states))
-
-    def _begin_sync(self) -> SyncJob | None:
-        assert self.log is not None
-        job = self.log.begin_sync()
-        if job is None and self.log.failed:
-            # What was written while the sync that failed was running will never be synced either.
-            raise OSError(errno.EIO, self.log.failed)
-        return job
 
     def _begin_sync(self) -> Job | None:
         assert self.log is not None

@@ -78,6 +78,7 @@ class TcpConnection(asyncio.Protocol):
         self._is_reading = True
         self._has_eof = False
         self._is_writable = True
+        self._is_choked = False  # by answers it does not read: until then no more commands are handled
         self._holds_back = False
         self._held: Frames = []
         self._held_bytes = 0
@@ -126,7 +127,7 @@ class TcpConnection(asyncio.Protocol):
             self._transport.close()
         elif self._handshake is not None or not self._has_magic:
             self.drop()
-        elif not self._is_busy and not self._is_ending:
+        elif not (self._is_busy or self._is_ending or self._is_choked):
             self._end_of_input()
         return True
 
@@ -142,7 +143,9 @@ class TcpConnection(asyncio.Protocol):
             self._write_deadline.cancel()
             self._write_deadline = None
         self.session.writable(True)
-        self._resume_reading()
+        if self._is_choked:
+            self._is_choked = False
+            self._loop.call_soon(self._go_on)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._is_ending = True
@@ -186,13 +189,13 @@ class TcpConnection(asyncio.Protocol):
         has_progressed = False
         started_ns = monotonic_ns()
         try:
-            while not self._is_busy and not self._is_ending:
+            while not (self._is_busy or self._is_ending or self._is_choked):
                 item = reader.next_item()
                 if item is None:
                     break
                 has_progressed = True
                 self._handle(item)
-                if monotonic_ns() - started_ns > PROCESS_TURN_NS and not self._is_busy:
+                if monotonic_ns() - started_ns > PROCESS_TURN_NS and not (self._is_busy or self._is_ending):
                     self._wait_for(_next_turn())
         except ClientError as error:
             self._refuse(error)
@@ -235,13 +238,17 @@ class TcpConnection(asyncio.Protocol):
         finally:
             self._is_busy = False
             self._command_at = self._loop.time()
-        if self._is_ending:
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Take up reading and handling again after something had to wait."""
+        if self._is_busy or self._is_ending:
             return
         self._resume_reading()
         self._process()
-        if not self._is_busy and (self.tls is not None or self._decoder is not None):
+        if self.tls is not None or self._decoder is not None:
             self._pull_safely()
-        if self._has_eof and not self._is_busy:
+        if self._has_eof and not (self._is_busy or self._is_ending or self._is_choked):
             self._end_of_input()
 
     def _pause_reading(self) -> None:
@@ -250,7 +257,7 @@ class TcpConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        may_read = not self._is_busy or self._handshake is not None
+        may_read = not (self._is_busy or self._is_choked) or self._handshake is not None
         if may_read and not self._is_reading and not self._transport.is_closing():
             self._is_reading = True
             self._transport.resume_reading()
@@ -284,7 +291,7 @@ class TcpConnection(asyncio.Protocol):
     def _pull(self) -> None:
         """Decode and process what the layers hold, a bounded piece per turn of the loop."""
         budget = LAYER_TURN_BYTES
-        while not self._is_busy and not self._is_ending:
+        while not (self._is_busy or self._is_ending or self._is_choked):
             if budget <= 0:
                 self._pause_reading()
                 self._loop.call_soon(self._pull_more)
@@ -298,7 +305,7 @@ class TcpConnection(asyncio.Protocol):
             rest = self.tls.take_outgoing()
             if rest:
                 self._transport.write(rest)
-            if self.tls.peer_closed and not self._is_busy:
+            if self.tls.peer_closed and not (self._is_busy or self._is_choked):
                 self._end_of_input()
 
     def _pull_more(self) -> None:
@@ -383,6 +390,7 @@ class TcpConnection(asyncio.Protocol):
         else:
             self._write(data)
         if not self._is_writable and self._transport.get_write_buffer_size() > MAX_UNREAD_ANSWERS_BYTES:
+            self._is_choked = True
             self._pause_reading()
 
     def deliver(self, frames: Frames) -> None:

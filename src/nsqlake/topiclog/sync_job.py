@@ -24,6 +24,7 @@ class SyncJob:
         self._paths = [segment.path for segment in closed if segment.fd < 0]
         self._indexes = [(segment.path, segment.index.frozen(), segment.size) for segment in closed]
         self.upto = upto
+        self.newest = active.base if active is not None else None
         self.closed = closed
 
     def run(self) -> None:
@@ -59,17 +60,21 @@ class SyncState:
         self.closed: list[Segment] = []  # no longer written, not yet known to be durable
         self.directory_changed = False
         self.synced = synced  # every message below this offset is durable
+        # Base of the newest segment whose name is durable. It stays until a newer one is: without it the next
+        # start might find none, and could not tell how far offsets were given out.
+        self.anchor: int | None = None
         self.dirty_messages = 0  # appended since the last sync began
         self.job: SyncJob | None = None
         self._has_failed = False
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything has changed since the last sync began."""
+        return bool(self.dirty_messages or self.closed or self.directory_changed)
+
     def begin(self, active: Segment | None, upto: int) -> SyncJob | None:
         """The work to be done now; None when there is none, while a job is out, and after one failed."""
-        if (
-            self.job is not None
-            or self._has_failed
-            or not (self.dirty_messages or self.closed or self.directory_changed)
-        ):
+        if self.job is not None or self._has_failed or not self.is_needed:
             return None
         self.job = SyncJob(
             self._files,
@@ -87,6 +92,7 @@ class SyncState:
         self.job = None
         if error is None:
             self.synced = max(self.synced, job.upto)
+            self.anchor = self.anchor if job.newest is None else job.newest
         else:
             self._has_failed = True
         for segment in job.closed:

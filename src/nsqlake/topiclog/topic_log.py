@@ -45,6 +45,7 @@ class TopicLog:
         self._sync = SyncState(files, path, synced=self.oldest if is_unclean else next_)
         self._sync.closed.extend(found.unsynced)
         self._sync.directory_changed = is_unclean
+        self._sync.anchor = found.segments[-1].base if found.segments else None
         self._reader = SegmentReader(files, identity.salt, self._segments, self._damage)
         self._writer = SegmentWriter(files, path, self._segments, self._sync, identity, options)
         self._is_closed = self._is_deleted = False
@@ -85,8 +86,8 @@ class TopicLog:
         log = cls(path, files, found, identity, next_, options)
         if goes_on and found.segments and found.segments[-1].epoch == identity.epoch:
             log._writer.continue_with(found.segments[-1])
-        if not goes_on or report.rebuilt_identity:
-            log._writer.save_identity()
+        if (not goes_on or report.rebuilt_identity) and log._writer.save_identity() and not goes_on:
+            log._sync.anchor = None  # the new floor tells as much
         return log, report
 
     @property
@@ -125,6 +126,11 @@ class TopicLog:
     def dirty_messages(self) -> int:
         """Messages appended since the last sync began."""
         return self._sync.dirty_messages
+
+    @property
+    def needs_sync(self) -> bool:
+        """Whether messages or files have come or gone since the last sync began."""
+        return self._sync.is_needed
 
     @property
     def failed(self) -> str | None:
@@ -258,11 +264,11 @@ class TopicLog:
         """Delete the segments for which `needed(base, end)` is False; return their paths."""
         policy = RetentionPolicy(keep_bytes, keep_after_ns)
         segments = self._segments
-        retired = segments.remove(segments.removable(needed, policy), self._release)
+        retired = self._remove(segments.removable(needed, policy))
         active = segments.active
         is_worth_it = active is not None and active.size > self._writer.limit // 4
         if is_worth_it and active in segments.removable(needed, policy) and self._writer.roll(self.next):
-            retired += segments.remove(segments.removable(needed, policy), self._release)
+            retired += self._remove(segments.removable(needed, policy))
         for _path, end in retired:
             self._sync.directory_changed = True
             # A span in memory may hold messages of several blocks, so also of a segment that is gone.
@@ -300,6 +306,11 @@ class TopicLog:
             failure = error
         self.end_sync(job, failure)
         return failure
+
+    def _remove(self, segments: list[Segment]) -> list[tuple[str, int]]:
+        anchor = self._sync.anchor
+        older = [segment for segment in segments if anchor is None or segment.base < anchor]
+        return self._segments.remove(older, self._release)
 
     def _release(self, segment: Segment) -> None:
         self._reader.release(segment)

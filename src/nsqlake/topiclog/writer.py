@@ -49,7 +49,7 @@ class SegmentWriter:
         self._segments.active = segment
         self._set_limit()
 
-    def save_identity(self) -> None:
+    def save_identity(self) -> bool:
         """Make the identity durable; without room that is put off until the next segment is made."""
         self._identity_is_durable = False
         try:
@@ -57,6 +57,7 @@ class SegmentWriter:
         except AppendError as error:
             if not error.recoverable:
                 self.failed = error.reason
+        return self._identity_is_durable
 
     def append(self, head: bytes, records: bytes, base: int) -> tuple[Segment, int]:
         """Write one block; return its segment and position there, or raise `AppendError`."""

@@ -80,7 +80,11 @@ class Channel:
     @property
     def depth(self) -> int:
         ledger = self.ledger
-        fresh = self._backlog.count(ledger.cursor, self._backlog.fanout) - ledger.ahead
+        ahead = ledger.ahead
+        if ahead and ledger.cursor < self._backlog.log.oldest:
+            # A memory log has dropped something since the cursor moved.
+            ahead = self._backlog.count_due(ledger.cursor, ledger.absorbed)
+        fresh = self._backlog.count(ledger.cursor, self._backlog.fanout) - ahead
         return max(0, fresh) + len(ledger.requeued)
 
     @property

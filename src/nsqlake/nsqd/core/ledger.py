@@ -273,7 +273,8 @@ class Ledger:
             waiting[a], self.attempts[a] = c, b
         elif kind == Kind.ATTEMPT:
             waiting.pop(a, None)
-            self._mark(a, 1)
+            if not self.out.owner(a):
+                self.out.hand_out(a, 1, _RECOVERED)
             self.attempts[a] = b
         elif kind == Kind.HOLD:
             self._mark(a, b)
