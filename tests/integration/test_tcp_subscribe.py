@@ -96,7 +96,7 @@ def test_topics_beyond_the_limit_are_refused(connect: Connect) -> None:
 
         client.send(commands.sub("two", "c"))
 
-        client.expect_fatal("E_SUB_FAILED SUB failed too many topics, --max-topics is 1")
+        client.expect_fatal("E_BAD_TOPIC SUB failed too many topics, --max-topics is 1")
 
 
 def test_client_that_is_dropped_before_its_sub_is_done_leaves_no_consumer(connect: Connect) -> None:

@@ -22,10 +22,10 @@ class PublishAnswer:
         self.payload = OK_FRAME if self._commands == 1 else OK_FRAME * self._commands
         self._answers.settle()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, reason: str, code: str = "") -> None:
         """Not fatal: the client may try again, on the same connection, when the cause is gone."""
         name = self._name.decode()
-        error = ClientError(f"E_{name}_FAILED", f"{name} failed {reason}", fatal=False)
+        error = ClientError(code or f"E_{name}_FAILED", f"{name} failed {reason}", fatal=False)
         self.payload = encode_frame(FrameType.ERROR, error.payload) * self._commands
         self._answers.settle()
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from random import random
 
+from nsqlake.errors import NsqlakeError
 from nsqlake.nsqd.core.channel import ChannelLimits
 from nsqlake.nsqd.data_store import DataStore
 from nsqlake.nsqd.group_commit import run_job
@@ -32,8 +33,12 @@ _OFFSET_BITS = 54
 _TOPIC_MEMORY_BYTES = 32 * 1024 * 1024
 
 
-class CreationError(Exception):
-    """A topic or channel cannot be made or used now; the text is for the client."""
+class CreationError(NsqlakeError):
+    """A topic or channel cannot be made or used now; the text, and perhaps the code, is for the client."""
+
+    def __init__(self, reason: str, *, code: str = "") -> None:
+        super().__init__(reason)
+        self.reason, self.code = reason, code
 
 
 class Broker:
@@ -127,7 +132,7 @@ class Broker:
         if name in self.broken:
             raise CreationError(self.broken[name])
         if limit and len(self.topics) + len(self._creating) > limit:
-            raise CreationError(f"too many topics, --max-topics is {limit}")
+            raise CreationError(f"too many topics, --max-topics is {limit}", code="E_BAD_TOPIC")
         if is_ephemeral(name):
             topic = self._create_ephemeral(name)
         else:

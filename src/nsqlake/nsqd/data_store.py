@@ -10,7 +10,7 @@ import os
 import msgspec
 
 from nsqlake.nsqd.topic_store import TopicStore, topic_directory, topic_name
-from nsqlake.topiclog.atomic_file import is_newest_certain, read_atomic, write_atomic
+from nsqlake.topiclog.atomic_file import read_newest, write_atomic
 from nsqlake.topiclog.files import Files, remove_tree
 from nsqlake.wire.names import is_valid_name
 
@@ -36,7 +36,7 @@ class DataStore:
 
     def open(self) -> tuple[bool, list[str]]:
         """Whether the last daemon stopped cleanly, and the names of the topics."""
-        boot = self._read_boot()
+        boot, is_certain = self._read_boot()
         if not self.files.exists(self.topics_path):
             self.files.mkdir(self.topics_path)
             self.files.sync_dir(self.path)
@@ -49,7 +49,8 @@ class DataStore:
             if name is not None and is_valid_name(name.encode("utf-8", "surrogateescape")):
                 names.append(name)
         # A data path without topics gave out no offsets that could be given out again.
-        clean = not names if boot is None else boot.clean and self._is_boot_certain()
+        # A damaged generation may have been the newer one, that of a start after the clean stop.
+        clean = not names if boot is None else boot.clean and is_certain
         self.high_water = 0 if boot is None else boot.high_water
         return clean, names
 
@@ -77,15 +78,12 @@ class DataStore:
         """Last step of deleting a topic; what cannot be removed now goes at the next start."""
         remove_tree(self.files, hidden)
 
-    def _is_boot_certain(self) -> bool:
-        # A damaged generation may have been the newer one, that of a start after the clean stop.
-        return is_newest_certain(self.files, self._boot_path)
-
-    def _read_boot(self) -> BootState | None:
-        payload = read_atomic(self.files, self._boot_path)
+    def _read_boot(self) -> tuple[BootState | None, bool]:
+        """The last state, and whether it certainly is that."""
+        payload, is_certain = read_newest(self.files, self._boot_path)
         if payload is None:
-            return None
+            return None, is_certain
         try:
-            return msgspec.json.decode(payload, type=BootState)
+            return msgspec.json.decode(payload, type=BootState), is_certain
         except msgspec.DecodeError:
-            return None
+            return None, is_certain

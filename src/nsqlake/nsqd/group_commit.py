@@ -31,7 +31,7 @@ class GroupCommit:
 
     @property
     def is_busy(self) -> bool:
-        return self._running is not None
+        return self._running is not None or self._is_wanted
 
     def request(self) -> None:
         """Have a job begin as soon as may be, without waiting for it."""

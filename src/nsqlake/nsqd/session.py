@@ -166,7 +166,7 @@ class Session:
             topic = await self.server.broker.open_topic(topic_name)
             channel = await self.server.broker.open_channel(topic, channel_name)
         except CreationError as error:
-            raise ClientError("E_SUB_FAILED", f"SUB failed {error}") from error
+            raise ClientError(error.code or "E_SUB_FAILED", f"SUB failed {error}") from error
         if self.is_closed:
             await self.server.broker.left_by_last(channel)
             return
@@ -339,7 +339,7 @@ class Session:
         try:
             topic = await self.server.broker.open_topic(topic_name)
         except CreationError as error:
-            self.answers.expect(name, messages.commands).fail(str(error))
+            self.answers.expect(name, messages.commands).fail(error.reason, error.code)
             return
         self._publish_to(topic, messages)
 

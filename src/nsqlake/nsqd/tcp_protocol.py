@@ -12,20 +12,12 @@ from typing import Any, cast
 
 from nsqlake.nsqd.core.delivery import Frames
 from nsqlake.nsqd.input_budget import InputBudget
+from nsqlake.nsqd.layers import Layers
 from nsqlake.nsqd.server import Server
 from nsqlake.nsqd.session import Session
 from nsqlake.runtime.addresses import address_host, address_text
-from nsqlake.runtime.tls import TlsLayer
 from nsqlake.wire.command_reader import CommandReader, Item
 from nsqlake.wire.commands import MAGIC_V2
-from nsqlake.wire.compression import (
-    Decoder,
-    DeflateDecoder,
-    DeflateEncoder,
-    Encoder,
-    SnappyDecoder,
-    SnappyEncoder,
-)
 from nsqlake.wire.errors import ClientError, StreamError
 from nsqlake.wire.frames import HEARTBEAT_FRAME, FrameType, encode_frame
 
@@ -42,7 +34,6 @@ HIGH_WATER_BYTES = 256 * 1024
 LOW_WATER_BYTES = 64 * 1024
 MAX_UNREAD_ANSWERS_BYTES = 1024 * 1024
 PROCESS_TURN_NS = 5_000_000  # one client's commands in one turn of the loop: a flood stalls nobody else
-LAYER_READ_BYTES = 64 * 1024
 LAYER_TURN_BYTES = 1024 * 1024  # decoded in one turn of the loop, so that a bomb stalls nobody
 
 
@@ -66,10 +57,8 @@ class TcpConnection(asyncio.Protocol):
         self._input_came = server.turn.input_came
         self.remote_address = ""
         self.remote_ip = ""
-        self.tls: TlsLayer | None = None
+        self.layers = Layers()
         self._handshake: asyncio.Future[None] | None = None
-        self._decoder: Decoder | None = None
-        self._encoder: Encoder | None = None
         self._magic = b""
         self._has_magic = False
         self._is_busy = False
@@ -107,7 +96,7 @@ class TcpConnection(asyncio.Protocol):
         self._input_came()
         if self._is_ending:
             return
-        if self.tls is None and self._decoder is None:
+        if self.layers.are_none:
             item = self._reader.take_whole(data) if self._has_magic and not self._is_busy else None
             if item is None:
                 self._take(data)
@@ -116,7 +105,9 @@ class TcpConnection(asyncio.Protocol):
                 self._command_at = self._loop.time()
             return
         try:
-            self._feed_layers(data)
+            self.layers.feed(data)
+            if self._handshake is not None:
+                self._shake_hands()
             self._pull()
         except StreamError as error:
             self._break_off(error)
@@ -246,7 +237,7 @@ class TcpConnection(asyncio.Protocol):
             return
         self._resume_reading()
         self._process()
-        if self.tls is not None or self._decoder is not None:
+        if not self.layers.are_none:
             self._pull_safely()
         if self._has_eof and not (self._is_busy or self._is_ending or self._is_choked):
             self._end_of_input()
@@ -274,14 +265,6 @@ class TcpConnection(asyncio.Protocol):
 
     # Layers -------------------------------------------------------------------------------------------
 
-    def _feed_layers(self, data: bytes) -> None:
-        if self.tls is not None:
-            self.tls.feed(data)
-            if self._handshake is not None:
-                self._shake_hands()
-        elif self._decoder is not None:
-            self._decoder.feed(data)
-
     def _pull_safely(self) -> None:
         try:
             self._pull()
@@ -296,16 +279,16 @@ class TcpConnection(asyncio.Protocol):
                 self._pause_reading()
                 self._loop.call_soon(self._pull_more)
                 return
-            data = self._read_layers()
+            data = self.layers.read()
             if not data:
                 break
             budget -= len(data)
             self._take(data)
-        if self.tls is not None and not self._is_ending:
-            rest = self.tls.take_outgoing()
+        if not self._is_ending:
+            rest = self.layers.take_outgoing()
             if rest:
                 self._transport.write(rest)
-            if self.tls.peer_closed and not (self._is_busy or self._is_choked):
+            if self.layers.has_peer_closed and not (self._is_busy or self._is_choked):
                 self._end_of_input()
 
     def _pull_more(self) -> None:
@@ -313,49 +296,37 @@ class TcpConnection(asyncio.Protocol):
         if not self._is_ending:
             self._pull_safely()
 
-    def _read_layers(self) -> bytes:
-        if self._decoder is None:
-            return b"" if self.tls is None else self.tls.read(LAYER_READ_BYTES)
-        while True:
-            data = self._decoder.read(LAYER_READ_BYTES)
-            if data or self.tls is None:
-                return data
-            received = self.tls.read(LAYER_READ_BYTES)
-            if not received:
-                return b""
-            self._decoder.feed(received)
-
     async def start_tls(self) -> None:
         """Shake hands on this connection; ClientError, sent in the clear, if that fails."""
         assert self._server.tls is not None
         self._require_no_input()
-        self.tls = self._server.tls.current.new_layer()
+        self.layers.start_tls(self._server.tls.current.new_layer())
         self._handshake = self._loop.create_future()
         self._resume_reading()
         try:
             async with asyncio.timeout(TLS_LIMIT_S):
                 await self._handshake
         except TimeoutError:
-            self.tls = None
+            self.layers.give_up_tls()
             raise ClientError("E_IDENTIFY_FAILED", "IDENTIFY failed TLS handshake timed out") from None
         except StreamError as error:
-            self.tls = None
+            self.layers.give_up_tls()
             raise ClientError("E_IDENTIFY_FAILED", f"IDENTIFY failed {error}") from error
         finally:
             self._handshake = None
         self._pause_reading()
 
     def _shake_hands(self) -> None:
-        assert self.tls is not None
+        assert self.layers.tls is not None
         assert self._handshake is not None
         try:
-            is_done = self.tls.handshake()
+            is_done = self.layers.tls.handshake()
         except StreamError as error:
-            self._transport.write(self.tls.take_outgoing())
+            self._transport.write(self.layers.take_outgoing())
             if not self._handshake.done():
                 self._handshake.set_exception(error)
             return
-        self._transport.write(self.tls.take_outgoing())
+        self._transport.write(self.layers.take_outgoing())
         if is_done and not self._handshake.done():
             self._handshake.set_result(None)
 
@@ -366,16 +337,16 @@ class TcpConnection(asyncio.Protocol):
 
     def start_snappy(self) -> None:
         self._require_no_input()
-        self._decoder, self._encoder = SnappyDecoder(), SnappyEncoder()
+        self.layers.start_snappy()
 
     def start_deflate(self, level: int) -> None:
         self._require_no_input()
-        self._decoder, self._encoder = DeflateDecoder(), DeflateEncoder(level)
+        self.layers.start_deflate(level)
 
     @property
     def common_name(self) -> str:
         """Of the client's certificate, "" without one."""
-        return "" if self.tls is None else self.tls.peer_common_name
+        return self.layers.common_name
 
     # Output -------------------------------------------------------------------------------------------
 
@@ -385,7 +356,7 @@ class TcpConnection(asyncio.Protocol):
             return
         if self._held:
             data = b"".join([*self._take_held(), data])
-        if self.tls is None and self._encoder is None:
+        if self.layers.are_none:
             self._transport.write(data)
         else:
             self._write(data)
@@ -400,7 +371,7 @@ class TcpConnection(asyncio.Protocol):
         if self._holds_back:
             self._hold(frames)
             return
-        if self.tls is None and self._encoder is None:
+        if self.layers.are_none:
             if len(frames) == 1:
                 self._transport.write(frames[0])
             else:
@@ -432,10 +403,7 @@ class TcpConnection(asyncio.Protocol):
 
     def _write(self, data: bytes) -> None:
         try:
-            if self._encoder is not None:
-                data = self._encoder.encode(data)
-            if self.tls is not None:
-                data = self.tls.encode(data)
+            data = self.layers.encode(data)
         except StreamError as error:
             self._break_off(error)
             return
@@ -522,8 +490,8 @@ class TcpConnection(asyncio.Protocol):
         self._leave_channel()
         if self._transport.is_closing():
             return
-        if self.tls is not None:
-            self._transport.write(self.tls.close())
+        if not self.layers.are_none:
+            self._transport.write(self.layers.farewell())
         if self._has_eof or not self._transport.can_write_eof():
             self._transport.close()
             return
@@ -544,8 +512,8 @@ class TcpConnection(asyncio.Protocol):
     def close(self) -> None:
         """Close once what was sent is written."""
         self._is_ending = True
-        if self.tls is not None and not self._transport.is_closing() and self._handshake is None:
-            self._transport.write(self.tls.close())
+        if not self.layers.are_none and not self._transport.is_closing() and self._handshake is None:
+            self._transport.write(self.layers.farewell())
         self._transport.close()
 
     def drop(self) -> None:

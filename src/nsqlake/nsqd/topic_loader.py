@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nsqlake.nsqd.core.channel import ChannelLimits
@@ -11,6 +12,7 @@ from nsqlake.nsqd.core.topic import Topic, WritableLog
 from nsqlake.nsqd.data_store import DataStore
 from nsqlake.nsqd.journal_file import JournalFile, journal_channels, lost_bytes, read_journal
 from nsqlake.nsqd.topic_store import ChannelState, TopicState, TopicStore
+from nsqlake.topiclog.errors import SyncError
 from nsqlake.topiclog.options import LogOptions
 from nsqlake.topiclog.recovery import RecoveryReport
 from nsqlake.topiclog.topic_log import TopicLog
@@ -73,7 +75,8 @@ class TopicLoader:
             store.write_state(TopicState(fanout=log.next))
             store.sync_parents()
         except OSError:
-            log.close()
+            with suppress(SyncError):
+                log.close()
             raise
         return LoadedTopic(self.make_core(name, log), store, log, report, {})
 
@@ -81,11 +84,11 @@ class TopicLoader:
         store = self._data.store(name)
         store.prepare()
         log, report = self._open_log(store, now_ns, clean=clean)
-        state = store.read_state()
+        state, is_certain = store.find_state()
         journals = journal_channels(store.files, store.channels_path)
         if state is None:
             state = self._rebuild_state(name, log, journals)
-        elif not store.is_state_certain():
+        elif not is_certain:
             _adopt_orphans(name, state, journals, log.oldest)
         core = self.make_core(name, log, state.fanout, state.emptied)
         core.is_paused = state.paused

@@ -10,7 +10,7 @@ import os
 import msgspec
 
 from nsqlake.nsqd.core.topic import Topic
-from nsqlake.topiclog.atomic_file import is_newest_certain, read_atomic, remove_stale_temps, write_atomic
+from nsqlake.topiclog.atomic_file import read_newest, remove_stale_temps, write_atomic
 from nsqlake.topiclog.files import Files
 
 __all__ = ["ChannelState", "TopicState", "TopicStore", "topic_directory", "topic_name"]
@@ -62,17 +62,17 @@ class TopicStore:
         remove_stale_temps(self.files, self.path)
 
     def read_state(self) -> TopicState | None:
-        payload = read_atomic(self.files, self._state_path)
-        if payload is None:
-            return None
-        try:
-            return msgspec.json.decode(payload, type=TopicState)
-        except msgspec.DecodeError:
-            return None
+        return self.find_state()[0]
 
-    def is_state_certain(self) -> bool:
-        """Whether what `read_state` returns is the last that was written."""
-        return is_newest_certain(self.files, self._state_path)
+    def find_state(self) -> tuple[TopicState | None, bool]:
+        """The state, and whether it certainly is the last that was written."""
+        payload, is_certain = read_newest(self.files, self._state_path)
+        if payload is None:
+            return None, is_certain
+        try:
+            return msgspec.json.decode(payload, type=TopicState), is_certain
+        except msgspec.DecodeError:
+            return None, is_certain
 
     def write_state(self, state: TopicState) -> None:
         """Durable when it returns; blocks, so it belongs on another thread than the event loop's."""

@@ -14,7 +14,7 @@ import google_crc32c
 
 from nsqlake.topiclog.files import Files, read_all, write_all
 
-__all__ = ["is_newest_certain", "read_atomic", "remove_atomic", "remove_stale_temps", "write_atomic"]
+__all__ = ["read_atomic", "read_newest", "remove_atomic", "remove_stale_temps", "write_atomic"]
 
 _PREFIX = struct.Struct(">4sI")
 _HEAD = struct.Struct(">QI")
@@ -43,14 +43,17 @@ def write_atomic(files: Files, path: str, payload: bytes, *, temp_tag: str | Non
 
 def read_atomic(files: Files, path: str) -> bytes | None:
     """The newest valid content, or None when no generation is whole."""
+    return read_newest(files, path)[0]
+
+
+def read_newest(files: Files, path: str) -> tuple[bytes | None, bool]:
+    """What `read_atomic` returns, and whether both generations are whole: then nothing newer was lost.
+
+    Both from one reading: a generation that cannot be read now may be readable a moment later.
+    """
     entries = [_read_generation(files, _name(path, number)) for number in (0, 1)]
     valid = [entry for entry in entries if entry is not None]
-    return max(valid)[1] if valid else None
-
-
-def is_newest_certain(files: Files, path: str) -> bool:
-    """Whether both generations are whole, so that nothing newer than what is read can have been lost."""
-    return all(_read_generation(files, _name(path, number)) is not None for number in (0, 1))
+    return (max(valid)[1] if valid else None), len(valid) == len(entries)
 
 
 def remove_atomic(files: Files, path: str) -> None:

@@ -65,7 +65,7 @@ class SyncState:
         self.anchor: int | None = None
         self.dirty_messages = 0  # appended since the last sync began
         self.job: SyncJob | None = None
-        self._has_failed = False
+        self.failure: OSError | None = None  # after it nothing is synced any more
 
     @property
     def is_needed(self) -> bool:
@@ -74,7 +74,7 @@ class SyncState:
 
     def begin(self, active: Segment | None, upto: int) -> SyncJob | None:
         """The work to be done now; None when there is none, while a job is out, and after one failed."""
-        if self.job is not None or self._has_failed or not self.is_needed:
+        if self.job is not None or self.failure is not None or not self.is_needed:
             return None
         self.job = SyncJob(
             self._files,
@@ -94,7 +94,7 @@ class SyncState:
             self.synced = max(self.synced, job.upto)
             self.anchor = self.anchor if job.newest is None else job.newest
         else:
-            self._has_failed = True
+            self.failure = error
         for segment in job.closed:
             self.release(segment)
         for fd in self._orphans:

@@ -280,7 +280,8 @@ class TopicLog:
         if self._is_closed:
             return
         assert self._sync.job is None, "the running sync job has to end first"
-        error = self._sync_now()
+        # A sync that failed earlier counts too: the next start must not take this for a clean stop.
+        error = self._sync_now() or self._sync.failure or self._writer.settle_identity()
         self._is_closed = True
         active = self._segments.active
         if active is not None and active.fd >= 0 and self.failed is None:

@@ -59,6 +59,17 @@ class SegmentWriter:
                 self.failed = error.reason
         return self._identity_is_durable
 
+    def settle_identity(self) -> OSError | None:
+        """Write the identity if that was put off or failed; why it still cannot be."""
+        if self._identity_is_durable:
+            return None
+        try:
+            write_identity(self._files, self._directory, self._identity)
+        except OSError as error:
+            return error
+        self._identity_is_durable = True
+        return None
+
     def append(self, head: bytes, records: bytes, base: int) -> tuple[Segment, int]:
         """Write one block; return its segment and position there, or raise `AppendError`."""
         if self.failed is not None:
@@ -93,8 +104,7 @@ class SegmentWriter:
 
     def _roll(self, base: int) -> Segment:
         self._check_space(SEGMENT_HEADER_BYTES)
-        if not self._identity_is_durable:
-            self._write_identity()
+        self._write_identity()
         identity = self._identity
         header = SegmentHeader(identity.uuid, identity.salt, identity.epoch, base)
         segment = Segment.create(self._files, self._directory, header)
@@ -113,11 +123,9 @@ class SegmentWriter:
             raise AppendError.from_os(error) from error
 
     def _write_identity(self) -> None:
-        try:
-            write_identity(self._files, self._directory, self._identity)
-        except OSError as error:
+        error = self.settle_identity()
+        if error is not None:
             raise AppendError.from_os(error) from error
-        self._identity_is_durable = True
 
     def _check_space(self, size: int) -> None:
         if not self._min_free_bytes:

@@ -30,6 +30,7 @@ _MAX_CHUNKS = 256
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
 
+_NOP_RUN = b"NOP\n" * 64
 _JSON_BODIES = (b"IDENTIFY", b"AUTH")
 _MESSAGE_BODIES = (b"PUB", b"DPUB")
 
@@ -168,6 +169,8 @@ class CommandReader:
         buffer, position = self._buffer, self._position
         if position >= len(buffer):
             return None
+        if buffer.startswith(_NOP_RUN, position):
+            return self._skip_nops()
         if buffer.startswith(b"FIN ", position):
             run = self._next_finish_run()
             if run is not None:
@@ -181,6 +184,12 @@ class CommandReader:
             self._awaited = b"MPUB"
             return self._next_mpub()
         return self._next_line()
+
+    def _skip_nops(self) -> Line:
+        """A flood of NOPs is one NOP."""
+        while self._buffer.startswith(_NOP_RUN, self._position):
+            self._position += len(_NOP_RUN)
+        return Line(b"NOP", [])
 
     def end_of_input(self) -> ClientError | None:
         """What a client is told whose input ended, or stalled, where a body was expected."""
