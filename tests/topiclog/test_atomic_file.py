@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from nsqlake.topiclog.atomic_file import (
-    is_newest_certain,
     read_atomic,
+    read_newest,
     remove_atomic,
     remove_stale_temps,
     write_atomic,
@@ -160,10 +160,10 @@ def test_nothing_is_written_while_no_generation_can_be_read(path: str) -> None:
 
 def test_the_newest_content_is_certain_only_while_both_generations_are_whole(path: str) -> None:
     write_atomic(OS_FILES, path, b"old")
-    assert not is_newest_certain(OS_FILES, path)
+    assert read_newest(OS_FILES, path) == (b"old", False)
     write_atomic(OS_FILES, path, b"new")
-    assert is_newest_certain(OS_FILES, path)
+    assert read_newest(OS_FILES, path) == (b"new", True)
 
     flip_bit(f"{path}.1", 99)
 
-    assert not is_newest_certain(OS_FILES, path)
+    assert read_newest(OS_FILES, path) == (b"old", False)

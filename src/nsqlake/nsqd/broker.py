@@ -53,6 +53,7 @@ class Broker:
         self.broken: dict[str, str] = {}  # topics on disk that could not be opened
         self.failure = ""
         self._creating: dict[str, asyncio.Future[LiveTopic]] = {}
+        self._deleting: dict[str, asyncio.Future[None]] = {}
         self.is_exiting = False
         limits = ChannelLimits(
             max_msg_timeout_ns=options.max_msg_timeout_ns,
@@ -156,9 +157,20 @@ class Broker:
         return topic
 
     async def delete_topic(self, topic: LiveTopic) -> None:
-        """Gone for good when this returns; its consumers are disconnected."""
-        if topic.core.is_closed:
+        """Gone for good when this returns; its consumers are disconnected.
+
+        After an OSError the topic takes no more messages, and deleting may be tried again.
+        """
+        if self.topics.get(topic.name) is not topic:
             return
+        pending = self._deleting.get(topic.name)
+        if pending is None:
+            pending = asyncio.ensure_future(self._delete_topic(topic))
+            self._deleting[topic.name] = pending
+            pending.add_done_callback(lambda _: self._deleting.pop(topic.name, None))
+        await asyncio.shield(pending)
+
+    async def _delete_topic(self, topic: LiveTopic) -> None:
         self.turn.flush(topic)
         topic.core.is_closed = True
         for channel in list(topic.channels.values()):
@@ -267,12 +279,17 @@ class Broker:
         await topic.save_state()
 
     async def empty_channel(self, channel: LiveChannel) -> None:
+        """Durable when this returns; raises OSError when it could not be made so."""
         self.turn.flush(channel.topic)
         channel.core.empty()
         self.turn.wake(channel)
-        if channel.journal is not None:
-            channel.journal.write(channel.core.ledger)
+        journal = channel.journal
+        if journal is None:
+            return
+        if journal.write(channel.core.ledger):
             await self.sync_journal(channel)
+        if journal.failure is not None:
+            raise journal.failure
 
     async def sync_journal(self, channel: LiveChannel) -> None:
         """What was written of the journal is durable when this returns."""
@@ -302,7 +319,7 @@ class Broker:
     async def close(self) -> bool:
         """Everything is on disk when this returns; whether that worked for every topic."""
         self.is_exiting = True
-        while any(topic.is_busy for topic in self.topics.values()) or self._creating:
+        while any(topic.is_busy for topic in self.topics.values()) or self._creating or self._deleting:
             await asyncio.sleep(0.001)
         self.turn.close()
         loop = asyncio.get_running_loop()

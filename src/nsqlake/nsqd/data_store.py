@@ -33,6 +33,7 @@ class DataStore:
         self.topics_path = os.path.join(path, "topics")
         self._boot_path = os.path.join(path, "boot")
         self.high_water = 0
+        self._is_mark_missing = False
 
     def open(self) -> tuple[bool, list[str]]:
         """Whether the last daemon stopped cleanly, and the names of the topics."""
@@ -56,7 +57,14 @@ class DataStore:
 
     def mark(self, *, clean: bool) -> None:
         """Durable when it returns."""
+        self._is_mark_missing = True
         write_atomic(self.files, self._boot_path, msgspec.json.encode(BootState(clean, self.high_water)))
+        self._is_mark_missing = False
+
+    def require_mark(self) -> None:
+        """Before a new topic gives out offsets: what the start could not record has to be by now."""
+        if self._is_mark_missing:
+            self.mark(clean=False)
 
     def store(self, name: str) -> TopicStore:
         return TopicStore(self.files, os.path.join(self.topics_path, topic_directory(name)))
@@ -70,7 +78,8 @@ class DataStore:
         self.high_water = max(self.high_water, next_offset)
         self.mark(clean=False)
         hidden = os.path.join(self.topics_path, f"{_DELETED}{tag}")
-        self.files.rename(self.store(name).path, hidden)
+        if self.files.exists(self.store(name).path):  # else an earlier attempt came that far
+            self.files.rename(self.store(name).path, hidden)
         self.files.sync_dir(self.topics_path)
         return hidden
 

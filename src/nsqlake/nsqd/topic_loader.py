@@ -68,6 +68,7 @@ class TopicLoader:
 
     def create(self, name: str, now_ns: int) -> LoadedTopic:
         """A new topic, durable when this returns. What a failed attempt left behind is used again."""
+        self._data.require_mark()
         store = self._data.store(name)
         store.prepare()
         log, report = self._open_log(store, now_ns, clean=True)

@@ -110,7 +110,8 @@ class SegmentList:
             return
         with contextlib.suppress(FileNotFoundError):
             self._files.unlink(segment.path)
-        self._unlink_torn(segment)
+        with contextlib.suppress(OSError):
+            self._unlink_torn(segment)
 
     def _unlink_torn(self, segment: Segment) -> None:
         directory, name = os.path.split(segment.path)
