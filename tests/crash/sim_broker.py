@@ -103,10 +103,7 @@ class SimBroker:
         self.data = DataStore(self.files, DATA_PATH)
         self.broker = Broker(self.options, self.data, clock, turn, InlineExecutor())
         clean, names = self.data.open()
-        try:
-            self.data.mark(clean=False)
-        except OSError:
-            clean = False
+        self.data.mark_start()
         self.broker.load(names, clean=clean)
         self._taken.clear()
         self.settle()

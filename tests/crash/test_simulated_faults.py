@@ -27,12 +27,12 @@ pytestmark = pytest.mark.slow
 FAULTS = int(os.environ.get("NSQLAKE_FAULTS", "1200"))
 WRITES = frozenset({"write", "writev"})
 SYNCS = frozenset({"fsync", "fdatasync", "sync_dir"})
-GROWING = WRITES | SYNCS | {"open", "mkdir", "rename"}
+GROWING = WRITES | SYNCS | {"create", "mkdir", "rename"}
 # Reading is left out: a block that cannot be read is skipped and reported as damage, on purpose.
-CHANGING = GROWING | {"ftruncate", "unlink", "rmdir", "listdir"}
+ANY = GROWING | {"open", "ftruncate", "unlink", "rmdir", "listdir"}
 Faults = tuple[int | None, ...]  # an error number, or None for a part of a write
 KINDS: dict[str, tuple[frozenset[str], Faults]] = {
-    "input_output_error": (CHANGING, (errno.EIO,)),
+    "input_output_error": (ANY, (errno.EIO,)),
     "failing_sync": (SYNCS, (errno.EIO,)),
     "no_space": (GROWING, (errno.ENOSPC,)),
     "no_space_for_long": (GROWING, (errno.ENOSPC,) * 4),
@@ -143,6 +143,9 @@ class StruckBroker(SimBroker):
 
     def empty_channel(self, name: str, channel: str) -> None:
         self._try(super().empty_channel, name, channel)
+
+    def _settle_drops(self, name: str, channel: str) -> None:
+        """A journal that cannot be read or synced lets finished messages come again."""
 
     def sync_journal(self, name: str, channel: str) -> None:
         if channel in self.topic(name).channels:

@@ -89,8 +89,8 @@ class _Handle:
         self.position = 0
 
 
-# Called before every call with its name and path. It may raise OSError, do something in between, or return
-# how many bytes a write may take.
+# Called before every call with its name ("create" for an `open` that makes a file) and path. It may raise
+# OSError, do something in between, or return how many bytes a write may take.
 BeforeCall = Callable[[str, str], int | None]
 
 
@@ -131,9 +131,9 @@ class SimFiles:
     # Files --------------------------------------------------------------------------------------------
 
     def open(self, path: str, flags: int, mode: int = 0o600) -> int:
-        self._before("open", path)
         directory, name = self._parent(path)
         node = self._directories[directory].get(name)
+        self._before("create" if node is None and flags & os.O_CREAT else "open", path)
         if node is None:
             if not flags & os.O_CREAT:
                 raise _error(errno.ENOENT, path)

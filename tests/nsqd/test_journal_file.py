@@ -26,7 +26,9 @@ class Place:
         self.journal = self.open()
 
     def open(self, salt: int = SALT) -> JournalFile:
-        return JournalFile(self.files, self.path, "c", salt=salt, old=self.generations)
+        found = read_journal(OS_FILES, self.path, "c", self.generations, salt)
+        read = 0 if found is None else found[0]
+        return JournalFile(self.files, self.path, "c", salt=salt, old=self.generations, read=read)
 
     @property
     def generations(self) -> list[int]:
@@ -40,7 +42,7 @@ class Place:
         if found is None:
             return None
         ledger = Ledger(ID_BASE, 0)
-        assert ledger.replay(found[1])
+        assert ledger.replay(found[2])
         return ledger.cursor - BASE
 
     def file(self, generation: int) -> str:
@@ -285,6 +287,23 @@ def test_older_generations_go_once_a_newer_one_is_safe_and_one_stays(place: Plac
     assert place.generations == [4, 3]
     os.unlink(place.file(4))
     assert place.cursor_on_disk() == 3
+
+
+def test_torn_generation_is_not_kept_as_the_fall_back(place: Place) -> None:
+    place.deliver()
+    place.journal.write(place.ledger)
+    place.journal.write_snapshot(place.ledger)
+    place.journal.close()
+    truncate_by(place.file(2), 1)
+    place.journal = place.open()
+
+    place.deliver()
+    place.journal.write(place.ledger)
+    place.sync()
+
+    assert place.generations == [3, 1]
+    os.unlink(place.file(3))
+    assert place.cursor_on_disk() == 1
 
 
 def test_generation_begun_during_a_sync_protects_nothing_yet(place: Place) -> None:

@@ -136,20 +136,13 @@ class Daemon:
     def _load(self) -> None:
         try:
             clean, names = self._data.open()
+            unrecorded = self._data.mark_start()
         except OSError as error:
             raise StartupError(f"{error}", during="failed to load metadata") from error
-        # Recorded first: if that fails, the next start would see the last clean stop, so this one takes
-        # precautions for both.
-        self.broker.load(names, clean=self._record_start() and clean)
-
-    def _record_start(self) -> bool:
-        try:
-            self._data.mark(clean=False)
-        except OSError as error:
+        if unrecorded is not None:
             # On a full disk the daemon starts all the same: consumers can drain, publishers are told.
-            logger.error("DATA(%s): start not recorded: %s", self._lock.path, error)
-            return False
-        return True
+            logger.error("DATA(%s): start not recorded: %s", self._lock.path, unrecorded)
+        self.broker.load(names, clean=clean)
 
     def _warn_if_open(self, options: NsqdOptions) -> None:
         host = options.tcp_address.rpartition(":")[0]

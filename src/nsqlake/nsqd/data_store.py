@@ -6,11 +6,12 @@ topics/.deleted-*   topics on their way out
 """
 
 import os
+from threading import Lock
 
 import msgspec
 
 from nsqlake.nsqd.topic_store import TopicStore, topic_directory, topic_name
-from nsqlake.topiclog.atomic_file import read_newest, write_atomic
+from nsqlake.topiclog.atomic_file import read_newest, spoil_atomic, write_atomic
 from nsqlake.topiclog.files import Files, remove_tree
 from nsqlake.wire.names import is_valid_name
 
@@ -34,6 +35,7 @@ class DataStore:
         self._boot_path = os.path.join(path, "boot")
         self.high_water = 0
         self._is_mark_missing = False
+        self._marking = Lock()  # topics are made and deleted on several threads at once
 
     def open(self) -> tuple[bool, list[str]]:
         """Whether the last daemon stopped cleanly, and the names of the topics."""
@@ -57,14 +59,31 @@ class DataStore:
 
     def mark(self, *, clean: bool) -> None:
         """Durable when it returns."""
+        with self._marking:
+            self._write_mark(clean=clean)
+
+    def _write_mark(self, *, clean: bool) -> None:
         self._is_mark_missing = True
         write_atomic(self.files, self._boot_path, msgspec.json.encode(BootState(clean, self.high_water)))
         self._is_mark_missing = False
 
+    def mark_start(self) -> OSError | None:
+        """Record that a daemon runs, or return why not, for want of room: then no clean stop is on record.
+
+        Raises OSError when not even that can be had: the next start would take a crash for a clean stop.
+        """
+        try:
+            self.mark(clean=False)
+        except OSError as error:
+            spoil_atomic(self.files, self._boot_path, _is_clean)
+            return error
+        return None
+
     def require_mark(self) -> None:
         """Before a new topic gives out offsets: what the start could not record has to be by now."""
-        if self._is_mark_missing:
-            self.mark(clean=False)
+        with self._marking:
+            if self._is_mark_missing:
+                self._write_mark(clean=False)
 
     def store(self, name: str) -> TopicStore:
         return TopicStore(self.files, os.path.join(self.topics_path, topic_directory(name)))
@@ -90,9 +109,16 @@ class DataStore:
     def _read_boot(self) -> tuple[BootState | None, bool]:
         """The last state, and whether it certainly is that."""
         payload, is_certain = read_newest(self.files, self._boot_path)
-        if payload is None:
-            return None, is_certain
-        try:
-            return msgspec.json.decode(payload, type=BootState), is_certain
-        except msgspec.DecodeError:
-            return None, is_certain
+        return (None if payload is None else _decode(payload)), is_certain
+
+
+def _decode(payload: bytes) -> BootState | None:
+    try:
+        return msgspec.json.decode(payload, type=BootState)
+    except msgspec.DecodeError:
+        return None
+
+
+def _is_clean(payload: bytes) -> bool:
+    boot = _decode(payload)
+    return boot is not None and boot.clean

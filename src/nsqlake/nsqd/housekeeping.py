@@ -40,6 +40,7 @@ async def keep_house(broker: Broker, options: NsqdOptions) -> None:
 
 def _tidy(broker: Broker, topic: LiveTopic) -> None:
     topic.core.trim()
+    topic.forget_publishers()
     try:
         removed = topic.core.retire()
     except OSError as error:

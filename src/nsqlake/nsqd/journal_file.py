@@ -38,8 +38,8 @@ def journal_channels(files: Files, directory: str) -> dict[str, list[int]]:
 
 def read_journal(
     files: Files, directory: str, channel: str, generations: list[int], salt: int | None
-) -> tuple[int, list[Entry]] | None:
-    """Salt and entries of the newest generation of this channel that can be read; None if there is none."""
+) -> tuple[int, int, list[Entry]] | None:
+    """Number, salt and entries of the newest generation of this channel that can be read, if there is one."""
     for number in generations:
         try:
             data = read_all(files, _path(directory, channel, number))
@@ -50,7 +50,7 @@ def read_journal(
             continue
         entries = list(decode_journal(JOURNAL_MAGIC + data[_HEADER.size :], found))
         if entries:
-            return found, entries
+            return number, found, entries
     return None
 
 
@@ -100,9 +100,13 @@ class JournalSync:
 class JournalFile:
     """Writes the journal of one channel. Any failure is answered by a new generation, whole again."""
 
-    def __init__(self, files: Files, directory: str, channel: str, *, salt: int, old: list[int]) -> None:
+    def __init__(
+        self, files: Files, directory: str, channel: str, *, salt: int, old: list[int], read: int = 0
+    ) -> None:
+        """`old` are the generations that exist, `read` is the one whose state was taken over."""
         self._files, self._directory, self._channel, self.salt = files, directory, channel, salt
         self._old = sorted(old)
+        self._whole = [read] if read else []  # of the older generations, those that can be read
         self._generation = max(old, default=0)
         self._fd = -1
         self._size = 0
@@ -152,6 +156,7 @@ class JournalFile:
         self._release()
         if self._generation and self._generation not in self._old:
             self._old.append(self._generation)
+            self._whole.append(self._generation)
         self._fd, self._generation, self._size = fd, number, size
         self._limit = max(_MIN_ROTATE_BYTES, _ROTATE_FACTOR * size)
         self._is_dirty = True
@@ -182,7 +187,7 @@ class JournalFile:
         return JournalSync(self._files, self._fd, self._directory, self._generation)
 
     def end_sync(self, job: JournalSync, error: OSError | None) -> None:
-        """Older generations go once a newer one is safe; one of them stays as a fall-back."""
+        """Older generations go once a newer one is safe; the last whole one stays as a fall-back."""
         self._syncing = False
         for fd in self._retired:
             self._files.close(fd)
@@ -191,11 +196,12 @@ class JournalFile:
             # Its pages may be marked clean without being on disk: only a new file can be trusted.
             self._fail(error)
             return
-        keep = [number for number in self._old if number >= job.generation - 1]
-        for number in self._old:
-            if number not in keep:
-                _remove(self._files, _path(self._directory, self._channel, number))
-        self._old = keep
+        fallback = max((number for number in self._whole if number < job.generation), default=0)
+        gone = [number for number in self._old if number < job.generation and number != fallback]
+        for number in gone:
+            _remove(self._files, _path(self._directory, self._channel, number))
+        self._old = [number for number in self._old if number not in gone]
+        self._whole = [number for number in self._whole if number >= fallback]
 
     def close(self) -> None:
         self._release()

@@ -18,6 +18,9 @@ from nsqlake.wire.command_reader import Messages
 __all__ = ["Answer", "LiveChannel", "LiveTopic"]
 
 
+_CROWD = 4  # single publishers; up to here a write of its own for each is quicker
+
+
 class Answer(Protocol):
     """A publish that waits for its outcome."""
 
@@ -65,7 +68,8 @@ class LiveTopic:
         self.channels: dict[str, LiveChannel] = {}
         self.channel_states: dict[str, ChannelState] = {}
         self.gathering: Gathering[Answer] = Gathering()
-        self.published_ns = 0  # when the latest single publish came
+        self._publishers: set[object] = set()  # who published singly in this second
+        self.is_crowded = False
         self._on_synced = on_synced
         self._log_commit = GroupCommit(executor, self._begin_sync, self._end_sync) if log else None
         self._state_commit = GroupCommit(executor, self._state_job) if store else None
@@ -87,6 +91,17 @@ class LiveTopic:
             starts=messages.starts,
             due_ns=due_ns,
         )
+
+    def note_publisher(self, publisher: object) -> None:
+        """With enough of them, single publishes come in the same turn: they are gathered into one write."""
+        self._publishers.add(publisher)
+        if len(self._publishers) > _CROWD:
+            self.is_crowded = True
+
+    def forget_publishers(self) -> None:
+        """A second is over."""
+        self.is_crowded = len(self._publishers) > _CROWD
+        self._publishers.clear()
 
     # Disk ---------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from time import monotonic_ns
 from typing import Any, cast
 
 from nsqlake.nsqd.core.delivery import Frames
+from nsqlake.nsqd.core.subscription import Subscription
 from nsqlake.nsqd.input_budget import InputBudget
 from nsqlake.nsqd.layers import Layers
 from nsqlake.nsqd.server import Server
@@ -97,6 +98,12 @@ class TcpConnection(asyncio.Protocol):
         if self._is_ending:
             return
         if self.layers.are_none:
+            subscription = self.session.subscription
+            if subscription is not None and data == subscription.only_fin and self._swap(subscription):
+                return
+            if self._is_between_commands() and self.session.publish_whole(data):
+                self._command_at = self._loop.time()
+                return
             item = self._reader.take_whole(data) if self._has_magic and not self._is_busy else None
             if item is None:
                 self._take(data)
@@ -156,6 +163,22 @@ class TcpConnection(asyncio.Protocol):
         channel, broker = self.session.close(), self._server.broker
         if channel is not None and channel.core.is_ephemeral and not broker.is_exiting:
             self._server.tasks.spawn(broker.left_by_last(channel), f"leave {channel}")
+
+    def _is_between_commands(self) -> bool:
+        return self._has_magic and not self._is_busy and not self._reader.is_amid_command
+
+    def _swap(self, subscription: Subscription) -> bool:
+        """A lone FIN of the only message that is out, answered by the next message."""
+        channel, turn = self.session.channel, self._server.turn
+        if channel is None or self._holds_back or self._is_busy:
+            return False
+        frame = channel.core.swap(subscription, turn.now_ns)
+        if frame is None:
+            return False
+        self._transport.write(frame)
+        self._command_at = self._loop.time()
+        turn.progressed(channel)
+        return True
 
     # Input --------------------------------------------------------------------------------------------
 

@@ -75,6 +75,8 @@ class TopicLoader:
         try:
             store.write_state(TopicState(fanout=log.next))
             store.sync_parents()
+            if not report.is_new:
+                store.files.sync_dir(store.log_path)  # the failed attempt may not have come that far
         except OSError:
             with suppress(SyncError):
                 log.close()
@@ -126,11 +128,12 @@ class TopicLoader:
         ledger = core.new_ledger(state.start)
         salt = None if state.salt < 0 else state.salt
         found = read_journal(store.files, store.channels_path, state.name, generations, salt)
+        number = 0
         if found is None:
             logger.error("CHANNEL(%s/%s): journal lost, begins again at its start", core.name, state.name)
             state.salt = secrets.randbits(32) if salt is None else salt
         else:
-            state.salt, entries = found
+            number, state.salt, entries = found
             lost = lost_bytes(store.files, store.channels_path, state.name, generations[0])
             if lost:
                 logger.warning(
@@ -143,7 +146,12 @@ class TopicLoader:
                 ledger = core.new_ledger(state.start)
         core.restore_channel(state.name, ledger).is_paused = state.paused
         return JournalFile(
-            store.files, store.channels_path, state.name, salt=state.salt, old=list(generations)
+            store.files,
+            store.channels_path,
+            state.name,
+            salt=state.salt,
+            old=list(generations),
+            read=number,
         )
 
 

@@ -22,7 +22,6 @@ __all__ = ["Turn"]
 logger = logging.getLogger(__name__)
 
 _JOURNAL_INTERVAL_NS = 5_000_000  # deliveries and finishes are written at most this often
-_WORTH_GATHERING_NS = 30_000  # closer than this, publishes come in the same turn: one write for all of them
 
 
 class Turn:
@@ -74,11 +73,6 @@ class Turn:
             return
         self.flowed(topic)
         self.acknowledge(topic, answers)
-
-    def is_busy_with(self, topic: LiveTopic) -> bool:
-        """Whether single publishes to the topic come so close together that they are worth gathering."""
-        gap_ns, topic.published_ns = self.now_ns - topic.published_ns, self.now_ns
-        return gap_ns < _WORTH_GATHERING_NS
 
     def flowed(self, topic: LiveTopic) -> None:
         """A block was written: let the channels have it, and the disk if it is time."""

@@ -9,12 +9,20 @@ synced and then renamed over the older generation, so the newer one is never tou
 import errno
 import os
 import struct
+from collections.abc import Callable
 
 import google_crc32c
 
 from nsqlake.topiclog.files import Files, read_all, write_all
 
-__all__ = ["read_atomic", "read_newest", "remove_atomic", "remove_stale_temps", "write_atomic"]
+__all__ = [
+    "read_atomic",
+    "read_newest",
+    "remove_atomic",
+    "remove_stale_temps",
+    "spoil_atomic",
+    "write_atomic",
+]
 
 _PREFIX = struct.Struct(">4sI")
 _HEAD = struct.Struct(">QI")
@@ -54,6 +62,19 @@ def read_newest(files: Files, path: str) -> tuple[bytes | None, bool]:
     entries = [_read_generation(files, _name(path, number)) for number in (0, 1)]
     valid = [entry for entry in entries if entry is not None]
     return (max(valid)[1] if valid else None), len(valid) == len(entries)
+
+
+def spoil_atomic(files: Files, path: str, is_unwanted: Callable[[bytes], bool]) -> None:
+    """Make the generations with unwanted contents unreadable for good; unlike a write it needs no room."""
+    for name in (_name(path, 0), _name(path, 1)):
+        entry = _read_generation(files, name)
+        if entry is not None and is_unwanted(entry[1]):
+            fd = files.open(name, os.O_WRONLY)
+            try:
+                files.ftruncate(fd, 0)
+                files.fsync(fd)
+            finally:
+                files.close(fd)
 
 
 def remove_atomic(files: Files, path: str) -> None:

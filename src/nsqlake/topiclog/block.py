@@ -157,6 +157,13 @@ def encode_block(
     return _PREFIX.pack(MAGIC, _extend(_extend(salt, rest), records)) + rest, records
 
 
+def encode_single_head(record: bytes, base: int, salt: int, timestamp_ns: int) -> bytes:
+    """The header of a block with one record that is due at once."""
+    length = len(record)
+    rest = _REST.pack(length, 1, base, timestamp_ns, 0, 0, length, 0)
+    return _PREFIX.pack(MAGIC, _extend(_extend(salt, rest), record)) + rest
+
+
 def block_size(data: bytes, position: int) -> int:
     """The whole size of the block whose header is at `position`, as the header claims it."""
     return _HEADER_BYTES + int.from_bytes(data[position + 8 : position + 12], "big")

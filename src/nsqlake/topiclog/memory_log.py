@@ -77,6 +77,9 @@ class MemoryLog:
             self._due.append((base, count, due_ns))
         return base
 
+    def append_one(self, record: bytes, timestamp_ns: int) -> int:
+        return self.append(record, 1, timestamp_ns=timestamp_ns, record_size=len(record))
+
     def read(self, offset: int) -> Span | None:
         """The span that holds the first message at or after `offset`, None when there is none."""
         if self._is_closed:

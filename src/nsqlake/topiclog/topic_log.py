@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Callable, Sequence
 
-from nsqlake.topiclog.block import Span, encode_block
+from nsqlake.topiclog.block import BLOCK_HEADER, Span, encode_block, encode_single_head
 from nsqlake.topiclog.damage import Damage, DamageCounter
 from nsqlake.topiclog.errors import LogClosedError, LogOpenError, SyncError, describe
 from nsqlake.topiclog.files import OS_FILES, Files
@@ -191,6 +191,22 @@ class TopicLog:
         self._tail.add(Span(base, count, record_size, records, 0, record_size, starts, timestamp_ns, due_ns))
         return base
 
+    def append_one(self, record: bytes, timestamp_ns: int) -> int:
+        """`append` of a single record without the detours: what one publisher alone waits for."""
+        active = self._segments.active
+        size = BLOCK_HEADER.size + len(record)
+        if self._is_closed or active is None or not self._writer.has_room(active, size):
+            return self.append(record, 1, timestamp_ns=timestamp_ns, record_size=len(record))
+        base = self.next
+        head = encode_single_head(record, base, self._identity.salt, timestamp_ns)
+        position = active.size
+        self._writer.write(active, head, record, size)
+        active.index.add(base, position, 1, timestamp_ns, 0)
+        self.next = base + 1
+        self._sync.dirty_messages += 1
+        self._tail.add(Span(base, 1, len(record), record, 0, len(record), None, timestamp_ns))
+        return base
+
     def read(self, offset: int) -> Span | None:
         """The span that holds the first message at or after `offset`, None when there is none."""
         if self._is_closed:
@@ -311,7 +327,11 @@ class TopicLog:
     def _remove(self, segments: list[Segment]) -> list[tuple[str, int]]:
         anchor = self._sync.anchor
         older = [segment for segment in segments if anchor is None or segment.base < anchor]
-        return self._segments.remove(older, self._release)
+        unsynced = [segment for segment in older if segment in self._sync.closed]
+        removed = self._segments.remove(older, self._release)
+        # What could not be removed has to be durable like everything else.
+        self._sync.closed += [segment for segment in unsynced if segment in self._segments.all]
+        return removed
 
     def _release(self, segment: Segment) -> None:
         self._reader.release(segment)

@@ -92,6 +92,25 @@ class SegmentWriter:
             raise
         return active, position
 
+    def has_room(self, active: Segment, size: int) -> bool:
+        """Whether `write` will do, because nothing has to be opened, rolled or checked first."""
+        return (
+            active.fd >= 0
+            and self.failed is None
+            and active.size + size <= self.limit
+            and self._unchecked_bytes + size < self._check_at
+        )
+
+    def write(self, active: Segment, head: bytes, records: bytes, size: int) -> None:
+        """Write one block to a segment that `has_room`, or raise `AppendError`."""
+        self._unchecked_bytes += size
+        try:
+            active.append(self._files, (head, records), size)
+        except AppendError as error:
+            if not error.recoverable:
+                self.failed = error.reason
+            raise
+
     def roll(self, base: int) -> bool:
         """Start a new segment at `base`, so that the active one can be retired; False when that failed."""
         if self.failed is not None:

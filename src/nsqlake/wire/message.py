@@ -21,6 +21,7 @@ import numpy.typing as npt
 __all__ = [
     "FRAME_OVERHEAD",
     "ID_PAGE",
+    "MESSAGE_HEAD",
     "encode_equal_run",
     "encode_message",
     "encode_mixed_run",
@@ -34,7 +35,7 @@ _SIZE_AFTER_ITSELF = 30
 _MESSAGE_TYPE = 2
 _SMALL_RUN = 12  # below it numpy's fixed cost is more than a loop
 
-_HEAD = struct.Struct(">IIQH")
+MESSAGE_HEAD = struct.Struct(">IIQH")  # size, type, timestamp_ns, attempts
 _MIDDLE = struct.Struct(">IQH")
 _SIZE = struct.Struct(">I")
 _TAILS = [b"%03x" % number for number in range(ID_PAGE)]
@@ -49,7 +50,7 @@ def id_digits(message_id: int) -> bytes:
 
 
 def encode_message(body: bytes, *, timestamp_ns: int, attempts: int, message_id: int) -> bytes:
-    head = _HEAD.pack(len(body) + _SIZE_AFTER_ITSELF, _MESSAGE_TYPE, timestamp_ns, attempts & 0xFFFF)
+    head = MESSAGE_HEAD.pack(len(body) + _SIZE_AFTER_ITSELF, _MESSAGE_TYPE, timestamp_ns, attempts & 0xFFFF)
     return b"%b%016x%b" % (head, message_id, body)
 
 
@@ -67,10 +68,10 @@ def encode_equal_run(
         return _join_frames(bodies, timestamps, first_id)
     frames: npt.NDArray[Any] = np.empty(count, _frame_layout(body_bytes))
     if isinstance(timestamps, int):
-        head = _HEAD.pack(body_bytes + _SIZE_AFTER_ITSELF, _MESSAGE_TYPE, timestamps, 1)
+        head = MESSAGE_HEAD.pack(body_bytes + _SIZE_AFTER_ITSELF, _MESSAGE_TYPE, timestamps, 1)
         frames["head"] = np.void(head)
     else:
-        frames["head"] = np.void(_HEAD.pack(body_bytes + _SIZE_AFTER_ITSELF, _MESSAGE_TYPE, 0, 1))
+        frames["head"] = np.void(MESSAGE_HEAD.pack(body_bytes + _SIZE_AFTER_ITSELF, _MESSAGE_TYPE, 0, 1))
         frames["timestamp"] = timestamps
     frames["id"] = np.void(id_digits(first_id)[:13])
     tail = first_id % ID_PAGE

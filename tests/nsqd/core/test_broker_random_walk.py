@@ -14,7 +14,7 @@ import pytest
 from tests.nsqd.core.harness import SECOND_NS
 from tests.nsqd.core.test_broker_against_model import BrokerAgainstModel
 
-STEPS = int(os.environ.get("NSQLAKE_STEPS", "6000"))
+STEPS = int(os.environ.get("NSQLAKE_STEPS", "4500"))
 FIRST_SEED = int(os.environ.get("NSQLAKE_SEED", "0"))
 STEPS_PER_WALK = 300
 WALKS = max(1, STEPS // STEPS_PER_WALK)

@@ -207,6 +207,24 @@ class Channel:
         self._wake_at(now_ns + sub.msg_timeout_ns)
         return sub, frame
 
+    def swap(self, sub: Subscription, now_ns: int) -> bytes | None:
+        """The next message for a consumer that finished its only one. None: nothing was done yet."""
+        if (
+            sub.in_flight != 1
+            or sub.ready < 1
+            or self._ready
+            or self.is_paused
+            or self.ledger.requeued
+            or sub.sample_rate
+            or not sub.is_writable
+            or sub.is_closing
+        ):
+            return None
+        frame = self._delivery.swap(sub, now_ns)
+        if frame is not None:
+            self.local_counts[sub.locality] += 1
+        return frame
+
     def refill(self, sub: Subscription, now_ns: int) -> bytes | None:
         """The next message for a consumer that just finished its only one; None: `pump` shall decide."""
         if self.is_paused or self.ledger.requeued or sub.in_flight or sub.sample_rate or sub.room <= 0:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from nsqlake.nsqd.core.backlog import Backlog
+from nsqlake.nsqd.core.in_flight import PAGE_MASK, PAGE_SHIFT
 from nsqlake.nsqd.core.ledger import Ledger
 from nsqlake.nsqd.core.subscription import Subscription
 from nsqlake.topiclog.block import Span
@@ -10,6 +11,7 @@ from nsqlake.topiclog.errors import ReadError
 from nsqlake.wire.message import (
     FRAME_OVERHEAD,
     ID_PAGE,
+    MESSAGE_HEAD,
     encode_equal_run,
     encode_message,
     encode_mixed_run,
@@ -89,7 +91,41 @@ class Delivery:
         sub.runs.append((now_ns + sub.msg_timeout_ns, cursor, 1))
         sub.in_flight += 1
         sub.message_count += 1
+        sub.only_fin = b"FIN %016x\n" % (ledger.out.id_base + cursor)
         return frame
+
+    def swap(self, sub: Subscription, now_ns: int) -> bytes | None:
+        """Finish the only message that is out to `sub`, a fresh one, and hand out the next.
+
+        All in one function: a consumer with RDY 1 comes here for every message, and calls are what costs
+        (measured: 13 us a message through `finish` and `next_frame`). None, and nothing is done, unless both
+        messages lie in one page and the next in the span at hand.
+        """
+        ledger, span = self._ledger, self._span
+        cursor, runs = ledger.cursor, sub.runs
+        if span is None or not span.base <= cursor < self._stop or not span.record_size or len(runs) != 1:
+            return None
+        _, offset, count = runs[0]
+        if count != 1 or offset >> PAGE_SHIFT != cursor >> PAGE_SHIFT or offset in ledger.attempts:
+            return None
+        slots = ledger.out.pages[offset >> PAGE_SHIFT].slots
+        slots[offset & PAGE_MASK] = 0
+        slots[cursor & PAGE_MASK] = sub.slot
+        ledger.pending.finish(offset, 1)
+        ledger.pending.deliver(cursor, 1)
+        ledger.cursor = cursor + 1
+        runs[0] = (now_ns + sub.msg_timeout_ns, cursor, 1)
+        sub.finish_count += 1
+        sub.message_count += 1
+        index = cursor - span.base
+        position = span.first + index * span.stride
+        stamps = span.timestamp_ns
+        digits = b"%016x" % (ledger.out.id_base + cursor)
+        sub.only_fin = b"FIN %b\n" % digits
+        head = MESSAGE_HEAD.pack(
+            span.record_size + 26, 2, stamps if isinstance(stamps, int) else int(stamps[index]), 1
+        )
+        return b"%b%b%b" % (head, digits, span.data[position + 4 : position + span.record_size])
 
     # Fresh --------------------------------------------------------------------------------------------
 

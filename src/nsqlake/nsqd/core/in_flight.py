@@ -14,10 +14,10 @@ import numpy.typing as npt
 from nsqlake.wire.command_reader import FIN_LINE_BYTES
 from nsqlake.wire.message import ID_PAGE
 
-__all__ = ["PAGE_SHIFT", "InFlight", "Page"]
+__all__ = ["PAGE_MASK", "PAGE_SHIFT", "InFlight", "Page"]
 
 PAGE_SHIFT = 12
-_PAGE_MASK = ID_PAGE - 1
+PAGE_MASK = ID_PAGE - 1
 _SLOT_BYTES = 2
 _ZEROS = bytes(ID_PAGE * _SLOT_BYTES)
 
@@ -73,21 +73,21 @@ class InFlight:
         """Give a run, all in one page, to the owner of `slot`."""
         page = self.pages.get(first >> PAGE_SHIFT) or self.page(first >> PAGE_SHIFT)
         if count == 1:
-            page.slots[first & _PAGE_MASK] = slot
+            page.slots[first & PAGE_MASK] = slot
         else:
-            at = (first & _PAGE_MASK) * _SLOT_BYTES
+            at = (first & PAGE_MASK) * _SLOT_BYTES
             page.owners[at : at + count * _SLOT_BYTES] = slot.to_bytes(_SLOT_BYTES, "little") * count
         page.in_flight += count
         self.count += count
 
     def owner(self, offset: int) -> int:
         page = self.pages.get(offset >> PAGE_SHIFT)
-        return 0 if page is None else page.slots[offset & _PAGE_MASK]
+        return 0 if page is None else page.slots[offset & PAGE_MASK]
 
     def take_back(self, offset: int) -> None:
         """The message is out no longer; its page stays for the caller to count it as waiting or drop."""
         page = self.pages[offset >> PAGE_SHIFT]
-        page.slots[offset & _PAGE_MASK] = 0
+        page.slots[offset & PAGE_MASK] = 0
         page.in_flight -= 1
         self.count -= 1
 
@@ -100,7 +100,7 @@ class InFlight:
         page = self.pages.get(offset >> PAGE_SHIFT)
         if page is None:
             return None
-        index = offset & _PAGE_MASK
+        index = offset & PAGE_MASK
         first_id = self.id_base + offset - index
         if not page.fin_lines(first_id).startswith(lines, index * FIN_LINE_BYTES):
             return None
@@ -113,9 +113,9 @@ class InFlight:
         """Every message of the run, all in one page and all out, is out no longer."""
         page = self.pages[first >> PAGE_SHIFT]
         if count == 1:
-            page.slots[first & _PAGE_MASK] = 0
+            page.slots[first & PAGE_MASK] = 0
         else:
-            at = (first & _PAGE_MASK) * _SLOT_BYTES
+            at = (first & PAGE_MASK) * _SLOT_BYTES
             page.owners[at : at + count * _SLOT_BYTES] = _ZEROS[: count * _SLOT_BYTES]
         page.in_flight -= count
         self.count -= count
@@ -139,14 +139,14 @@ class InFlight:
         numbers = offsets >> PAGE_SHIFT
         cuts = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
         for part in np.split(offsets, cuts):
-            yield self.pages.get(int(part[0]) >> PAGE_SHIFT), part & _PAGE_MASK
+            yield self.pages.get(int(part[0]) >> PAGE_SHIFT), part & PAGE_MASK
 
     def held_by(self, slot: int, first: int, count: int) -> list[int]:
         """The offsets of a run, all in one page, that `slot` still holds."""
         page = self.pages.get(first >> PAGE_SHIFT)
         if page is None or not page.in_flight:
             return []
-        index = first & _PAGE_MASK
+        index = first & PAGE_MASK
         found = np.flatnonzero(page.table[index : index + count] == slot)
         return [first + int(at) for at in found]
 
@@ -155,7 +155,7 @@ class InFlight:
         page = self.pages.get(first >> PAGE_SHIFT)
         if page is None or not page.in_flight:
             return True
-        at = (first & _PAGE_MASK) * _SLOT_BYTES
+        at = (first & PAGE_MASK) * _SLOT_BYTES
         return page.owners[at : at + count * _SLOT_BYTES] == _ZEROS[: count * _SLOT_BYTES]
 
     def drop_if_unused(self, number: int) -> None:

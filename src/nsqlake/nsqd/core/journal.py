@@ -87,15 +87,26 @@ class PendingEntries:
     anything else happens to it, and nothing happens to it after it is finished.
     """
 
-    __slots__ = ("_delivered", "_finished", "_others")
+    __slots__ = (
+        "_delivered",
+        "_delivering_from",
+        "_delivering_to",
+        "_finished",
+        "_finishing_from",
+        "_finishing_to",
+        "_others",
+    )
+
+    _delivering_to: int
+    _finishing_to: int
 
     def __init__(self) -> None:
-        self._delivered: list[Entry] = []
-        self._others: list[Entry] = []
-        self._finished: list[Entry] = []
+        self.clear()
 
     def __bool__(self) -> bool:
-        return bool(self._delivered or self._finished or self._others)
+        return bool(
+            self._delivering_to or self._finishing_to or self._others or self._delivered or self._finished
+        )
 
     @property
     def is_urgent(self) -> bool:
@@ -103,10 +114,26 @@ class PendingEntries:
         return bool(self._others)
 
     def deliver(self, first: int, count: int) -> None:
-        _extend(self._delivered, Kind.DELIVER, first, count)
+        if first != self._delivering_to:
+            self._end_delivering()
+            self._delivering_from = first
+        self._delivering_to = first + count
 
     def finish(self, first: int, count: int) -> None:
-        _extend(self._finished, Kind.FINISH, first, count)
+        if first != self._finishing_to:
+            self._end_finishing()
+            self._finishing_from = first
+        self._finishing_to = first + count
+
+    def _end_delivering(self) -> None:
+        if self._delivering_to:
+            count = self._delivering_to - self._delivering_from
+            self._delivered.append((Kind.DELIVER, self._delivering_from, count, 0))
+
+    def _end_finishing(self) -> None:
+        if self._finishing_to:
+            count = self._finishing_to - self._finishing_from
+            self._finished.append((Kind.FINISH, self._finishing_from, count, 0))
 
     def attempt(self, offset: int, attempts: int) -> None:
         self._others.append((Kind.ATTEMPT, offset, attempts, 0))
@@ -122,18 +149,16 @@ class PendingEntries:
         self._delivered.append((Kind.RESET, cursor, absorbed, 0))
 
     def clear(self) -> None:
-        self._delivered, self._others, self._finished = [], [], []
+        self._delivered: list[Entry] = []
+        self._others: list[Entry] = []
+        self._finished: list[Entry] = []
+        # The runs that may yet grow; 0 when there is none.
+        self._delivering_from = self._delivering_to = 0
+        self._finishing_from = self._finishing_to = 0
 
     def take(self) -> list[Entry]:
+        self._end_delivering()
+        self._end_finishing()
         entries = self._delivered + self._others + self._finished
         self.clear()
         return entries
-
-
-def _extend(entries: list[Entry], kind: Kind, first: int, count: int) -> None:
-    if entries:
-        last_kind, last_first, last_count, _ = entries[-1]
-        if last_kind == kind and last_first + last_count == first:
-            entries[-1] = (kind, last_first, last_count + count, 0)
-            return
-    entries.append((kind, first, count, 0))

@@ -30,6 +30,7 @@ class Subscription:
         "locality",
         "message_count",
         "msg_timeout_ns",
+        "only_fin",
         "ready",
         "requeue_count",
         "runs",
@@ -48,6 +49,7 @@ class Subscription:
         self.is_closing = False
         # Deadlines of first deliveries. All share one timeout, so the deque is in order of deadline.
         self.runs: deque[Run] = deque()
+        self.only_fin = b""  # the FIN line of the only message that is out, when `Delivery.swap` may take it
         self.message_count = 0
         self.finish_count = 0
         self.requeue_count = 0

@@ -23,6 +23,7 @@ class WritableLog(Log, Protocol):
         starts: Sequence[int] | None = None,
         due_ns: int = 0,
     ) -> int: ...
+    def append_one(self, record: bytes, timestamp_ns: int) -> int: ...
     def trim_memory(self, passed: int) -> None: ...
     def retire(self, needed: Callable[[int, int], bool]) -> list[str]: ...
 
@@ -88,6 +89,17 @@ class Topic:
             self.backlog.fanout = self.log.next
             self.backlog.flowed += count
         return base
+
+    def publish_one(self, record: bytes, timestamp_ns: int) -> None:
+        """`publish` of a single record that is due at once."""
+        base = self.log.append_one(record, timestamp_ns)
+        self.message_count += 1
+        self.message_bytes += len(record) - 4
+        if self.backlog.fanout != base:
+            self.flow(timestamp_ns)
+        elif self.channels and not self.is_paused:
+            self.backlog.fanout = base + 1
+            self.backlog.flowed += 1
 
     def flow(self, now_ns: int) -> None:
         """Let messages flow to the channels, if they may."""
