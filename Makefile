@@ -6,7 +6,7 @@ DATA ?= .run
 PEER ?=
 BENCH_ARGS ?=
 
-.PHONY: run test check bench format clean
+.PHONY: help run test check lint bench format clean
 .DEFAULT_GOAL := help
 
 help:  ## show the targets
@@ -21,15 +21,18 @@ help:  ## show the targets
 run: .venv/.installed  ## start the platform with sample data (so far: nsqd and a generator)
 	$(BIN)/nsqlake demo --data-path $(DATA)
 
-test: check  ## install what is needed, run every check and every test
-	$(BIN)/python -m pytest tests
+test: lint  ## install what is needed, run every check and every test
+	$(BIN)/python -m pytest tests -n 2 -m 'not slow and not interop'
+	$(BIN)/python -m pytest tests -m 'slow or interop'
 
-check: .venv/.installed  ## format, lint, types, layers, fast tests: under a minute
+check: lint  ## format, lint, types, layers, fast tests: under a minute
+	$(BIN)/python -m pytest tests -n 2 -m 'not slow and not interop'
+
+lint: .venv/.installed  ## format, lint, types and layers only
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest tests -m 'not slow and not interop'
 
 format: .venv/.installed  ## let ruff rewrite what it can
 	$(BIN)/ruff format .

@@ -121,3 +121,52 @@ def test_topic_that_cannot_be_hidden_stays(tmp_path: Path) -> None:
         data.hide("orders", "tag", 7_000)
 
     assert reopened(tmp_path)[2] == ["orders"]
+
+
+def test_start_that_cannot_be_recorded_withdraws_the_mark_of_the_clean_stop(tmp_path: Path) -> None:
+    data, _, _ = reopened(tmp_path)
+    data.mark(clean=False)
+    data.mark(clean=True)
+    files = FaultyFiles()
+    files.fail("write", errno.ENOSPC)
+
+    error = DataStore(files, str(tmp_path)).mark_start()
+
+    assert error is not None
+    assert reopened(tmp_path)[1] is False
+
+
+def test_start_that_can_neither_be_recorded_nor_the_mark_withdrawn_fails(tmp_path: Path) -> None:
+    reopened(tmp_path)[0].mark(clean=True)
+    files = FaultyFiles()
+    files.fail("write", errno.EIO)
+    files.fail("ftruncate", errno.EIO)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        DataStore(files, str(tmp_path)).mark_start()
+
+
+def test_start_that_was_not_recorded_is_before_a_new_topic(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    files.fail("write", errno.ENOSPC)
+    data = DataStore(files, str(tmp_path))
+    data.mark_start()
+
+    data.require_mark()
+    data.require_mark()
+
+    assert files.calls["rename"] == 1
+
+
+def test_topic_whose_hiding_was_not_synced_can_be_hidden_again(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    data = DataStore(files, str(tmp_path))
+    data.open()
+    make_topic(data, "orders")
+    files.fail("sync_dir", errno.EIO, path="topics")
+    with pytest.raises(OSError, match="Input/output error"):
+        data.hide("orders", "first", 7)
+
+    data.hide("orders", "second", 7)
+
+    assert reopened(tmp_path)[2] == []

@@ -287,3 +287,17 @@ def test_everything_that_recovery_found_is_said(caplog: pytest.LogCaptureFixture
         "LOG(orders): header or identity damaged and rebuilt",
         "LOG(orders): indexes rebuilt count=1",
     ]
+
+
+def test_channel_survives_a_state_file_that_could_not_be_read_for_a_moment(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    disk = new_disk(tmp_path, files)
+    disk.add_channel("a", START_NS)
+    disk.add_channel("b", START_NS)
+    disk.kill()
+    files.fail("open", errno.EIO, path="state.0")
+
+    disk.open(START_NS)
+
+    assert set(disk.core.channels) == {"a", "b"}
+    disk.kill()

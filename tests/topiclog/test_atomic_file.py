@@ -9,6 +9,7 @@ from nsqlake.topiclog.atomic_file import (
     read_newest,
     remove_atomic,
     remove_stale_temps,
+    spoil_atomic,
     write_atomic,
 )
 from nsqlake.topiclog.files import OS_FILES
@@ -167,3 +168,18 @@ def test_the_newest_content_is_certain_only_while_both_generations_are_whole(pat
     flip_bit(f"{path}.1", 99)
 
     assert read_newest(OS_FILES, path) == (b"old", False)
+
+
+def test_an_unwanted_generation_is_spoiled_and_the_other_one_left(path: str) -> None:
+    write_atomic(OS_FILES, path, b"old")
+    write_atomic(OS_FILES, path, b"new")
+
+    spoil_atomic(OS_FILES, path, lambda payload: payload == b"new")
+
+    assert read_newest(OS_FILES, path) == (b"old", False)
+
+
+def test_spoiling_needs_no_generation(path: str) -> None:
+    spoil_atomic(OS_FILES, path, lambda _payload: True)
+
+    assert read_atomic(OS_FILES, path) is None

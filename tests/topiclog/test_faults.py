@@ -267,3 +267,42 @@ def test_an_unborn_segment_is_removed(path: Path) -> None:
     assert not unborn.exists()
     assert drain(log) == messages
     log.close()
+
+
+def test_a_stop_after_an_earlier_failed_sync_is_not_a_clean_one(path: Path, files: FaultyFiles) -> None:
+    log, _report = open_log(path, files=files)
+    fill(log, 2)
+    job = log.begin_sync()
+    assert job is not None
+    log.end_sync(job, OSError(errno.EIO, "whatever"))
+
+    with pytest.raises(SyncError, match="input/output error"):
+        log.close()
+
+    assert files.open_descriptors == 0
+
+
+def test_a_stop_writes_the_identity_that_was_put_off(path: Path, files: FaultyFiles) -> None:
+    log, _report = open_log(path)
+    fill(log, 2)
+    crash(log)
+    files.fail("fsync", errno.ENOSPC)
+    log, _report = open_log(path, clean=False, files=files)
+    next_ = log.next
+
+    log.close()
+
+    log, _report = open_log(path, clean=True)
+    assert log.next >= next_
+    log.close()
+
+
+def test_a_stop_without_room_for_the_identity_is_not_a_clean_one(path: Path, files: FaultyFiles) -> None:
+    log, _report = open_log(path)
+    fill(log, 2)
+    crash(log)
+    files.fail("fsync", errno.ENOSPC, times=2)
+    log, _report = open_log(path, clean=False, files=files)
+
+    with pytest.raises(SyncError, match="disk full"):
+        log.close()

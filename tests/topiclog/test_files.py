@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nsqlake.topiclog.files import OS_FILES, read_all, write_all
+from nsqlake.topiclog.files import OS_FILES, read_all, remove_tree, write_all
 from tests.fakes.faulty_files import FaultyFiles
 
 
@@ -88,3 +88,29 @@ def test_the_rest_of_the_calls_do_what_their_names_say(tmp_path: Path) -> None:
     OS_FILES.mkdir(new)
     OS_FILES.rmdir(new)
     assert 0 <= OS_FILES.free_bytes(str(tmp_path)) <= OS_FILES.total_bytes(str(tmp_path))
+
+
+def test_a_tree_is_removed_without_following_links(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    tree = tmp_path / "tree"
+    (tree / "inner").mkdir(parents=True)
+    outside.mkdir()
+    (outside / "kept").touch()
+    (tree / "inner" / "file").touch()
+    (tree / "link").symlink_to(outside)
+
+    remove_tree(OS_FILES, str(tree))
+
+    assert not tree.exists()
+    assert (outside / "kept").exists()
+
+
+def test_what_cannot_be_removed_from_a_tree_stays_and_the_rest_goes(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    (tmp_path / "stays").touch()
+    (tmp_path / "goes").touch()
+    files.fail("unlink", errno.EIO, path="stays")
+
+    remove_tree(files, str(tmp_path))
+
+    assert os.listdir(tmp_path) == ["stays"]

@@ -197,3 +197,54 @@ def test_retired_messages_are_not_read_from_memory_either(path: Path, pinned: li
     assert drain(log) == messages[: 2 * len(pinned)] + messages[10:]
     assert log.count(0, log.next) == len(drain(log))
     log.close()
+
+
+def test_the_last_durable_segment_stays_until_a_newer_one_is_durable(path: Path) -> None:
+    log = small_segments(path)
+    sync(log)
+    durable = segment_paths(path)[-1]
+
+    log.retire(nobody)
+    assert durable in segment_paths(path)
+    assert log.needs_sync
+    sync(log)
+    log.retire(nobody)
+
+    assert durable not in segment_paths(path)
+    log.close()
+
+
+def test_a_durable_floor_replaces_the_last_segment(path: Path) -> None:
+    crash(small_segments(path))
+    log, _report = open_log(path, clean=False)
+
+    log.retire(nobody)
+
+    assert segment_paths(path) == []
+    log.close()
+
+
+def test_a_segment_that_could_not_be_removed_is_synced_all_the_same(path: Path) -> None:
+    files = FaultyFiles()
+    log = small_segments(path, 4, files)
+    files.fail("unlink", errno.EACCES, path=".log")
+    log.retire(lambda _base, end: end > FIRST + 2)
+    before = files.calls["fdatasync"]
+
+    sync(log)
+
+    assert files.calls["fdatasync"] - before == 2
+    assert log.synced == FIRST + 4
+    log.close()
+
+
+def test_a_segment_is_gone_even_if_what_was_torn_off_it_cannot_be_found(path: Path) -> None:
+    files = FaultyFiles()
+    log = small_segments(path, 4, files)
+    files.fail("listdir", errno.EIO)
+
+    retired = log.retire(lambda _base, end: end > FIRST + 2)
+
+    assert len(retired) == 1
+    assert log.oldest == FIRST + 2
+    log.close()

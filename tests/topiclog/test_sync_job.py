@@ -145,3 +145,28 @@ def test_an_index_that_cannot_be_written_is_not_left_in_part(files: FaultyFiles,
 
     assert not write_index(files, path, BlockIndex(0), 40)
     assert os.listdir(tmp_path) == []
+
+
+def test_a_segment_is_the_anchor_once_its_name_is_durable(
+    state: SyncState, files: FaultyFiles, tmp_path: Path
+) -> None:
+    state.directory_changed = True
+    job = state.begin(segment(files, tmp_path, 7), 9)
+    assert job is not None
+    assert state.anchor is None
+
+    job.run()
+    state.end(job, None)
+
+    assert state.anchor == 7
+    assert not state.is_needed
+
+
+def test_a_sync_without_an_active_segment_leaves_the_anchor(state: SyncState) -> None:
+    state.anchor, state.directory_changed = 7, True
+    job = state.begin(None, 9)
+    assert job is not None
+
+    state.end(job, None)
+
+    assert state.anchor == 7

@@ -16,6 +16,7 @@ from nsqlake.nsqd.core.channel import Channel, Outcome
 from nsqlake.nsqd.core.subscription import Subscription
 from nsqlake.topiclog import LogOptions
 from tests.nsqd.core.harness import (
+    ID_BASE,
     MAX_MSG_TIMEOUT_NS,
     SECOND_NS,
     START_NS,
@@ -62,7 +63,11 @@ class BrokerAgainstModel(RuleBasedStateMachine):
     # Publishing
 
     def _publish(self, bodies: list[bytes], due_ns: int = 0) -> None:
-        base = self.disk.core.publish(**framed(bodies), timestamp_ns=self.now_ns, due_ns=due_ns)
+        if len(bodies) == 1 and not due_ns:
+            base = self.disk.log.next
+            self.disk.core.publish_one(framed(bodies)["records"], self.now_ns)
+        else:
+            base = self.disk.core.publish(**framed(bodies), timestamp_ns=self.now_ns, due_ns=due_ns)
         self.model.publish(base, bodies, due_ns)
         self.stamps.update(dict.fromkeys(range(base, base + len(bodies)), self.now_ns))
         for name in self.model.channels:
@@ -175,6 +180,24 @@ class BrokerAgainstModel(RuleBasedStateMachine):
         if frame is not None:
             self._receive(name, sub, [frame])
         self._write_if_urgent(name)
+
+    @rule(pick=PICK)
+    def fin_of_what_was_handed_out_last(self, pick: int) -> None:
+        """As a consumer with RDY 1 sends it, in time or too late or once more."""
+        name, channel, model, sub, _ = self._pick_holder(pick)
+        if not sub.only_fin:
+            return
+        offset = int(sub.only_fin[4:20], 16) - ID_BASE
+        is_held = offset in model.among(Where.OUT, str(sub.key))
+
+        frame = channel.swap(sub, self.now_ns)
+
+        is_done = frame is not None or channel.finish(sub, sub.only_fin[4:20]) is Outcome.DONE
+        assert is_done == is_held
+        if is_held:
+            del model.entries[offset]
+        if frame is not None:
+            self._receive(name, sub, [frame])
 
     # FIN, REQ, TOUCH
 

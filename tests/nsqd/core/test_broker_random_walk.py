@@ -51,6 +51,7 @@ STEP_ARGUMENTS: dict[str, tuple[int, Arguments]] = {
     "pump": (6, only_pick),
     "pump_until_quiet": (3, only_pick),
     "finish_the_only_one_and_take_the_next": (2, only_pick),
+    "fin_of_what_was_handed_out_last": (3, only_pick),
     "fin": (
         8,
         lambda r: {

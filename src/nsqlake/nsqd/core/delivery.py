@@ -91,7 +91,7 @@ class Delivery:
         sub.runs.append((now_ns + sub.msg_timeout_ns, cursor, 1))
         sub.in_flight += 1
         sub.message_count += 1
-        sub.only_fin = b"FIN %016x\n" % (ledger.out.id_base + cursor)
+        sub.only_fin, sub.only_offset = b"FIN %016x\n" % (ledger.out.id_base + cursor), cursor
         return frame
 
     def swap(self, sub: Subscription, now_ns: int) -> bytes | None:
@@ -109,6 +109,9 @@ class Delivery:
         if count != 1 or offset >> PAGE_SHIFT != cursor >> PAGE_SHIFT or offset in ledger.attempts:
             return None
         slots = ledger.out.pages[offset >> PAGE_SHIFT].slots
+        # The FIN may be a late one, of a message that timed out: what is out now must be what it names.
+        if offset != sub.only_offset or slots[offset & PAGE_MASK] != sub.slot:
+            return None
         slots[offset & PAGE_MASK] = 0
         slots[cursor & PAGE_MASK] = sub.slot
         ledger.pending.finish(offset, 1)
@@ -121,7 +124,7 @@ class Delivery:
         position = span.first + index * span.stride
         stamps = span.timestamp_ns
         digits = b"%016x" % (ledger.out.id_base + cursor)
-        sub.only_fin = b"FIN %b\n" % digits
+        sub.only_fin, sub.only_offset = b"FIN %b\n" % digits, cursor
         head = MESSAGE_HEAD.pack(
             span.record_size + 26, 2, stamps if isinstance(stamps, int) else int(stamps[index]), 1
         )

@@ -31,6 +31,7 @@ class Subscription:
         "message_count",
         "msg_timeout_ns",
         "only_fin",
+        "only_offset",
         "ready",
         "requeue_count",
         "runs",
@@ -49,7 +50,8 @@ class Subscription:
         self.is_closing = False
         # Deadlines of first deliveries. All share one timeout, so the deque is in order of deadline.
         self.runs: deque[Run] = deque()
-        self.only_fin = b""  # the FIN line of the only message that is out, when `Delivery.swap` may take it
+        # The FIN line and the offset of the message that was last handed out alone, for `Delivery.swap`.
+        self.only_fin, self.only_offset = b"", -1
         self.message_count = 0
         self.finish_count = 0
         self.requeue_count = 0
