@@ -157,7 +157,7 @@ class SimBroker:
 
     def delete_topic(self, name: str) -> None:
         life = self.life(name)
-        life.leaving = self.now
+        life.leaving = min(life.leaving, self.now)
         self.run(self.broker.delete_topic(self.topic(name)))
         life.gone = self.now
 
@@ -229,7 +229,7 @@ class SimBroker:
 
     def delete_channel(self, name: str, channel: str) -> None:
         life = self.channel_life(name, channel)
-        life.leaving = self.now
+        life.leaving = min(life.leaving, self.now)
         live = self.topic(name).channels[channel]
         self._taken.pop(live, None)
         self.run(self.broker.delete_channel(live))

@@ -1,6 +1,6 @@
 """Power is lost after every single thing the storage does to the disk, and what is left is recovered.
 
-`NSQLAKE_STATES=100000 pytest -s tests/crash/test_power_loss.py` looks at that many states of the disk.
+`NSQLAKE_STATES=130000 pytest -s tests/crash/test_power_loss.py` looks at about that many states of the disk.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from math import isqrt
 from random import Random
 from typing import NamedTuple
 
@@ -119,7 +118,7 @@ def examined(moment: Moment, promises: Promises, when: int) -> Found:
 
 def budget(part: float) -> int:
     """How many states one test of a kind may look at."""
-    return max(int(STATES * part / (len(SCENARIOS) * len(Order))), 2)
+    return max(int(STATES * part / (len(SCENARIOS) * len(Order))), 15)
 
 
 @ORDER
@@ -144,13 +143,11 @@ def test_recovery_that_loses_power_itself_is_repeated_with_the_same_result(
 ) -> None:
     broker = played(name)
     files, promises = broker.files, broker.promises
-    firsts = max(isqrt(budget(0.2)) // 2, 1)
+    firsts = moments(files.image, files.trace, order, limit=budget(0.2) // 8, seed=f"{name} twice")
 
-    for first in moments(files.image, files.trace, order, limit=firsts, seed=f"{name} twice"):
+    for first in firsts:
         found = examined(first, promises, first.when)
-        for second in moments(
-            first.image, found.trace, order, limit=budget(0.2) // firsts, seed=first.origin
-        ):
+        for second in moments(first.image, found.trace, order, limit=8, seed=first.origin):
             again = examined(second, promises, first.when)
             assert contents(again) == contents(found), second.origin
             counted["in recovery"] += 1
@@ -167,14 +164,12 @@ def test_a_broker_that_went_on_after_a_power_loss_survives_the_next(
 ) -> None:
     broker = played(name)
     files, promises = broker.files, broker.promises
-    firsts = max(isqrt(budget(0.1)) // 2, 1)
+    firsts = moments(files.image, files.trace, order, limit=budget(0.1) // 15, seed=f"{name} next")
 
-    for seed, first in enumerate(moments(files.image, files.trace, order, limit=firsts, seed=f"{name} next")):
+    for seed, first in enumerate(firsts):
         expected = carried_over(promises, examined(first, promises, first.when), first.when)
         later = play(go_on(seed), first.image, expected)
-        for second in moments(
-            first.image, later.files.trace, order, limit=budget(0.1) // firsts, seed=first.origin
-        ):
+        for second in moments(first.image, later.files.trace, order, limit=15, seed=first.origin):
             examined(second, later.promises, second.when)
             counted["next"] += 1
 

@@ -170,3 +170,11 @@ def test_topic_whose_hiding_was_not_synced_can_be_hidden_again(tmp_path: Path) -
     data.hide("orders", "second", 7)
 
     assert reopened(tmp_path)[2] == []
+
+
+def test_start_is_recorded(tmp_path: Path) -> None:
+    data, _, _ = reopened(tmp_path)
+    data.mark(clean=True)
+
+    assert data.mark_start() is None
+    assert reopened(tmp_path)[1] is False

@@ -270,9 +270,11 @@ def test_one_sync_runs_at_a_time(place: Place) -> None:
     place.journal.write(place.ledger)
 
     assert place.journal.begin_sync() is None
+    assert place.journal.is_syncing
 
     assert job is not None
     place.journal.end_sync(job, None)
+    assert not place.journal.is_syncing
     assert place.journal.begin_sync() is not None
 
 

@@ -128,6 +128,34 @@ def test_topic_in_memory_has_nothing_to_wait_for() -> None:
     asyncio.run(scenario())
 
 
+def crowded_topic() -> LiveTopic:
+    topic = LiveTopic(new_topic(), ThreadPoolExecutor(1), on_synced=lambda _topic, _error: None)
+    for publisher in range(100):
+        topic.note_publisher(publisher)
+    topic.forget_publishers()
+    return topic
+
+
+def test_topic_is_crowded_after_a_second_in_which_many_published() -> None:
+    topic = crowded_topic()
+    assert topic.is_crowded
+
+    topic.note_publisher("alone")
+    topic.forget_publishers()
+
+    assert not topic.is_crowded
+
+
+@pytest.mark.parametrize(("messages", "is_worth_it"), [(1, False), (100, True)])
+def test_gathering_goes_on_only_while_it_brings_many_together(messages: int, is_worth_it: bool) -> None:
+    topic = crowded_topic()
+
+    for _ in range(1000):
+        topic.note_gathered(messages)
+
+    assert topic.is_crowded is is_worth_it
+
+
 def test_messages_are_published_as_they_came() -> None:
     topic = LiveTopic(new_topic(), ThreadPoolExecutor(1), on_synced=lambda _topic, _error: None)
     channel = LiveChannel(topic.core.add_channel("c", NOW_NS), topic, None)

@@ -299,6 +299,15 @@ def test_fin_with_other_digits_than_lower_case_hex_is_not_decoded(digits: bytes)
     assert decode_finish_run(fin(1) + b"FIN %b\n" % digits) is None
 
 
+def test_flood_of_nops_is_few_items() -> None:
+    items = items_of(b"NOP\n" * 1000 + b"CLS\n")
+
+    names = [item.name for item in items if isinstance(item, Line)]
+    assert len(names) == len(items) < 70
+    assert set(names[:-1]) == {b"NOP"}
+    assert names[-1] == b"CLS"
+
+
 # The short way
 
 

@@ -18,7 +18,8 @@ from nsqlake.wire.command_reader import Messages
 __all__ = ["Answer", "LiveChannel", "LiveTopic"]
 
 
-_CROWD = 4  # single publishers; up to here a write of its own for each is quicker
+_CROWD = 4  # single publishes in one turn; up to here a write of its own for each is quicker
+_PROBE_BLOCKS = 64
 
 
 class Answer(Protocol):
@@ -69,7 +70,8 @@ class LiveTopic:
         self.channel_states: dict[str, ChannelState] = {}
         self.gathering: Gathering[Answer] = Gathering()
         self._publishers: set[object] = set()  # who published singly in this second
-        self.is_crowded = False
+        self._gathered_blocks = self._gathered_messages = 0
+        self.is_crowded = False  # single publishes are gathered
         self._on_synced = on_synced
         self._log_commit = GroupCommit(executor, self._begin_sync, self._end_sync) if log else None
         self._state_commit = GroupCommit(executor, self._state_job) if store else None
@@ -93,14 +95,19 @@ class LiveTopic:
         )
 
     def note_publisher(self, publisher: object) -> None:
-        """With enough of them, single publishes come in the same turn: they are gathered into one write."""
         self._publishers.add(publisher)
-        if len(self._publishers) > _CROWD:
-            self.is_crowded = True
+
+    def note_gathered(self, messages: int) -> None:
+        """Gathering has to prove its worth: a turn that brings only a few publishes costs more so."""
+        self._gathered_blocks += 1
+        self._gathered_messages += messages
+        if self._gathered_blocks == _PROBE_BLOCKS and self._gathered_messages < _CROWD * _PROBE_BLOCKS:
+            self.is_crowded = False
 
     def forget_publishers(self) -> None:
-        """A second is over."""
+        """A second is over: with enough publishers, try gathering (again)."""
         self.is_crowded = len(self._publishers) > _CROWD
+        self._gathered_blocks = self._gathered_messages = 0
         self._publishers.clear()
 
     # Disk ---------------------------------------------------------------------------------------------

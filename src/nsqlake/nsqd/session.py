@@ -364,13 +364,17 @@ class Session:
         if (
             not 0 < size <= self._max_msg_size
             or data[begin : begin + 4] != _INT32.pack(size)
-            or topic.is_crowded
             or topic.core.is_closed
-            or topic.gathering
-            or self.answers
-            or turn.acks_after_sync
             or self.server.broker.is_exiting
         ):
+            return False
+        topic.note_publisher(self)
+        if topic.is_crowded:
+            topic.gathering.add(Messages(b"PUB", data[begin:], 1, size + 4), self.answers.expect(b"PUB", 1))
+            self.publish_counts[topic.name] += 1
+            turn.gather(topic)
+            return True
+        if topic.gathering or self.answers or turn.acks_after_sync:
             return False
         try:
             topic.core.publish_one(data[begin:], self.server.clock.timestamp_ns())
@@ -378,7 +382,6 @@ class Session:
             self.answers.expect(b"PUB", 1).fail(str(error))
             return True
         self.publish_counts[topic.name] += 1
-        topic.note_publisher(self)
         turn.flowed(topic)
         self.port.send(OK_FRAME)
         return True

@@ -165,7 +165,7 @@ class TcpConnection(asyncio.Protocol):
             self._server.tasks.spawn(broker.left_by_last(channel), f"leave {channel}")
 
     def _is_between_commands(self) -> bool:
-        return self._has_magic and not self._is_busy and not self._reader.is_amid_command
+        return self._has_magic and not self._is_busy and self._reader.is_empty
 
     def _swap(self, subscription: Subscription) -> bool:
         """A lone FIN of the only message that is out, answered by the next message."""

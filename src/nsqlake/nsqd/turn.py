@@ -55,6 +55,7 @@ class Turn:
         """Write what was gathered for one topic and answer those who wait."""
         self._gathered.pop(topic, None)
         for block in topic.gathering.take():
+            topic.note_gathered(block.count)
             self._write_block(topic, block)
 
     def _write_block(self, topic: LiveTopic, block: GatheredBlock[Answer]) -> None:

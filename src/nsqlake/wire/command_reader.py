@@ -124,6 +124,11 @@ class CommandReader:
     def is_amid_command(self) -> bool:
         return self._awaited is not None or self.pending_bytes > 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all is at hand or awaited."""
+        return not self._needed and self._awaited is None and self._position >= len(self._buffer)
+
     def feed(self, data: bytes) -> None:
         if self._needed:
             self._chunks.append(data)
@@ -144,7 +149,7 @@ class CommandReader:
 
         Instead of `feed` and `next_item` for what clients with one message at a time send. None: `feed` it.
         """
-        if self._needed or self._awaited is not None or self._position < len(self._buffer):
+        if not self.is_empty:
             return None
         size = len(data)
         if size == FIN_LINE_BYTES:

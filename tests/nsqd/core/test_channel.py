@@ -323,6 +323,52 @@ def test_lone_new_message_is_left_to_pump_when_topology_counts() -> None:
     assert channel.hand_over(NOW_NS) is None
 
 
+def test_consumer_with_room_for_one_swaps_one_for_the_next() -> None:
+    _, channel = channel_with(3)
+    sub = consumer(channel, 1)
+    first = channel.refill(sub, NOW_NS)
+    assert first is not None
+
+    second = channel.swap(sub, NOW_NS)
+
+    assert second is not None
+    assert offsets_of(parse([second])) == [FIRST + 1]
+    assert counts(channel) == (1, 1, 0)
+    assert channel.local_counts == [0, 0, 2]
+
+
+@pytest.mark.parametrize(
+    "why", ["holds none", "not ready", "others ready", "paused", "requeued", "samples", "slow", "closing"]
+)
+def test_swap_leaves_everything_unusual_to_the_long_way(why: str) -> None:
+    topic, channel = channel_with(5)
+    sub = consumer(channel, 1)
+    if why != "holds none":
+        channel.refill(sub, NOW_NS)
+    sub.ready = 0 if why == "not ready" else 1
+    channel.is_paused = why == "paused"
+    sub.sample_rate = 50 if why == "samples" else 0
+    sub.is_writable, sub.is_closing = why != "slow", why == "closing"
+    if why == "others ready":
+        consumer(channel, 1)
+    if why == "requeued":
+        channel.ledger.requeued.append(FIRST)
+    before = channel.ledger.cursor
+
+    assert channel.swap(sub, NOW_NS) is None
+    assert channel.ledger.cursor == before
+    assert topic.depth == 0
+
+
+def test_swap_without_a_next_message_does_nothing() -> None:
+    _, channel = channel_with(1)
+    sub = consumer(channel, 1)
+    channel.refill(sub, NOW_NS)
+
+    assert channel.swap(sub, NOW_NS) is None
+    assert counts(channel) == (0, 1, 0)
+
+
 # FIN
 
 

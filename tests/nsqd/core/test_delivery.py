@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from nsqlake.nsqd.core.delivery import BATCH_BYTES, Delivery
+from nsqlake.nsqd.core.journal import Kind
 from nsqlake.nsqd.core.ledger import Ledger
 from nsqlake.nsqd.core.subscription import Subscription
 from nsqlake.nsqd.core.topic import Topic
-from tests.nsqd.core.harness import ID_BASE, SECOND_NS, Delivered, parse
+from tests.nsqd.core.harness import ID_BASE, SECOND_NS, Delivered, fin_lines, parse
 from tests.nsqd.core.support import (
     FIRST,
     NOW_NS,
@@ -229,6 +230,97 @@ def test_next_frame_is_none_while_the_log_cannot_be_read() -> None:
 
     log.is_readable = True
     assert offsets_of(counter.next()) == [FIRST]
+
+
+def test_swap_finishes_the_only_message_and_hands_out_the_next() -> None:
+    topic = new_topic()
+    counter = Counter(topic)
+    publish(topic, b"one", b"two", b"six", now_ns=NOW_NS)
+    counter.next()
+
+    frame = counter.delivery.swap(counter.sub, NOW_NS + 5)
+
+    assert frame is not None
+    assert parse([frame]) == [(FIRST + 1, 1, NOW_NS, b"two")]
+    assert [counter.ledger.out.owner(FIRST + i) for i in range(3)] == [0, 3, 0]
+    assert list(counter.sub.runs) == [(NOW_NS + 5 + TIMEOUT_NS, FIRST + 1, 1)]
+    assert (counter.sub.in_flight, counter.sub.finish_count, counter.sub.message_count) == (1, 1, 2)
+    assert counter.sub.only_fin == fin_lines([FIRST + 1])
+    assert counter.ledger.pending.take() == [(Kind.DELIVER, FIRST, 2, 0), (Kind.FINISH, FIRST, 1, 0)]
+
+
+def test_swap_goes_on_with_stamps_of_their_own(tmp_path: Path) -> None:
+    log, _ = open_log(tmp_path / "log")
+    topic = new_topic(log)
+    counter = Counter(topic)
+    counter.ledger.cursor = log.next
+    for number in range(12):
+        publish(topic, b"%02d" % number, now_ns=NOW_NS + number)
+    counter.next()
+
+    frames = [counter.delivery.swap(counter.sub, NOW_NS) for _ in range(11)]
+
+    stamps = [message.timestamp_ns - NOW_NS for message in parse([frame for frame in frames if frame])]
+    assert stamps == list(range(1, 12))
+    assert counter.ledger.out.count == 1
+    log.close()
+
+
+@pytest.mark.parametrize(
+    "why", ["nothing more", "mixed sizes", "many out", "run of many", "touched", "next page"]
+)
+def test_swap_does_nothing_unless_it_is_simple(why: str) -> None:
+    topic = new_topic(MovingLog(FIRST + PAGE - 1) if why == "next page" else None)
+    counter = Counter(topic)
+    counter.ledger.cursor = topic.log.next
+    bodies = (
+        [b"one"] if why == "nothing more" else [b"one", b"three" if why == "mixed sizes" else b"two", b"six"]
+    )
+    publish(topic, *bodies)
+    first = counter.ledger.cursor
+    if why == "run of many":
+        counter.serve(2)
+    else:
+        counter.next()
+    if why == "many out":
+        counter.next()
+    if why == "touched":
+        counter.ledger.extend(first, sent_ns=NOW_NS, deadline_ns=NOW_NS + 1)
+    before = counter.ledger.out.count
+
+    assert counter.delivery.swap(counter.sub, NOW_NS) is None
+
+    assert counter.ledger.out.count == before
+    assert counter.sub.finish_count == 0
+
+
+def test_late_fin_never_finishes_another_message() -> None:
+    topic = new_topic()
+    counter = Counter(topic)
+    publish(topic, b"one", b"two", b"six")
+    counter.next()
+    counter.requeue(FIRST)
+    counter.sub.runs.clear()
+    counter.ledger.requeued.clear()
+    counter.serve(1)
+    assert counter.ledger.out.owner(FIRST + 1) == counter.sub.slot
+
+    assert counter.sub.only_fin == fin_lines([FIRST])
+    assert counter.delivery.swap(counter.sub, NOW_NS) is None
+
+    assert counter.ledger.out.owner(FIRST + 1) == counter.sub.slot
+
+
+def test_second_fin_of_a_message_finishes_nothing() -> None:
+    topic = new_topic()
+    counter = Counter(topic)
+    publish(topic, b"one", b"two", b"six")
+    counter.next()
+    counter.ledger.finish_run(FIRST, 1)
+
+    assert counter.delivery.swap(counter.sub, NOW_NS) is None
+
+    assert counter.ledger.cursor == FIRST + 1
 
 
 # Sampling

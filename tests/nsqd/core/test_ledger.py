@@ -378,6 +378,15 @@ def test_finish_of_what_waited_ends_it() -> None:
     assert state_of(again) == {"cursor": BASE + 3, "waiting": {BASE + 2: 0}, "attempts": {BASE + 2: 1}}
 
 
+def test_attempt_of_a_message_that_is_out_counts_it_once() -> None:
+    again = Ledger(ID_BASE, 0)
+
+    assert again.replay([(Kind.RESET, BASE, BASE, 0), (Kind.DELIVER, BASE, 2, 0), (Kind.ATTEMPT, BASE, 5, 0)])
+
+    assert list(again.requeued) == [BASE, BASE + 1]
+    assert again.attempts == {BASE: 5, BASE + 1: 1}
+
+
 def test_finish_that_ends_everything_leaves_nothing() -> None:
     again = replayed([(Kind.RESET, BASE, BASE, 0), (Kind.DELIVER, BASE, 3, 0), (Kind.FINISH, BASE, 3, 0)])
 

@@ -138,6 +138,28 @@ def test_delay_goes_on_while_no_channel_is_there() -> None:
     assert (channel.depth, len(channel.ledger.deferred)) == (1, 1)
 
 
+@pytest.mark.parametrize("is_paused", [False, True])
+def test_single_publish_is_like_any_other(is_paused: bool) -> None:
+    topic = new_topic()
+    channel = topic.add_channel("c", NOW_NS)
+    topic.is_paused = is_paused
+
+    topic.publish_one(b"\0\0\0\3abc", NOW_NS)
+
+    assert (topic.message_count, topic.message_bytes) == (1, 3)
+    assert (topic.depth, channel.depth, channel.message_count) == ((1, 0, 0) if is_paused else (0, 1, 1))
+
+
+def test_single_publish_to_a_topic_without_channels_waits_there() -> None:
+    topic = new_topic()
+
+    topic.publish_one(b"\0\0\0\3abc", NOW_NS)
+    topic.publish_one(b"\0\0\0\3def", NOW_NS)
+
+    assert topic.depth == 2
+    assert topic.add_channel("c", NOW_NS).depth == 2
+
+
 def test_failed_append_changes_nothing(tmp_path: Path) -> None:
     files = FaultyFiles()
     log, _ = open_log(tmp_path / "log", files=files)
