@@ -387,3 +387,32 @@ def test_deleting_on_a_failing_disk_does_not_raise(tmp_path: Path) -> None:
     place.journal.delete()
 
     assert files.open_descriptors == 0
+
+
+def test_generation_that_a_killed_process_left_is_synced_once(tmp_path: Path) -> None:
+    Place(tmp_path).journal.write_snapshot(Ledger(ID_BASE, BASE))
+    files = FaultyFiles()
+    journal = JournalFile(files, str(tmp_path), "c", salt=SALT, old=[1], read=1, is_read_synced=False)
+
+    job = journal.begin_sync()
+    assert job is not None
+    job.run()
+    journal.end_sync(job, None)
+
+    assert (files.calls["fdatasync"], files.calls["sync_dir"], files.open_descriptors) == (1, 1, 0)
+    assert journal.begin_sync() is None
+
+
+def test_new_generation_replaces_the_one_that_a_killed_process_left(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.journal.write_snapshot(place.ledger)
+    journal = JournalFile(OS_FILES, str(tmp_path), "c", salt=SALT, old=[1], read=1, is_read_synced=False)
+    journal.write(place.ledger)
+
+    job = journal.begin_sync()
+
+    assert job is not None
+    assert job.generation == 2
+    journal.end_sync(job, None)
+    assert journal.begin_sync() is None
+    journal.close()

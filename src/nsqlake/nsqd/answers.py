@@ -33,30 +33,30 @@ class PublishAnswer:
 class Answers:
     """`send` gets answers as soon as all earlier ones are known."""
 
-    __slots__ = ("_queue", "_send", "on_empty")
+    __slots__ = ("_send", "on_empty", "queue")
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
-        self._queue: deque[PublishAnswer] = deque()
+        self.queue: deque[PublishAnswer] = deque()
         self._send = send
         self.on_empty: Callable[[], None] | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._queue)
+        return bool(self.queue)
 
     def expect(self, name: bytes, commands: int) -> PublishAnswer:
         answer = PublishAnswer(self, name, commands)
-        self._queue.append(answer)
+        self.queue.append(answer)
         return answer
 
     def append(self, frame: bytes) -> None:
         """The answer to another command, behind those that are yet to come."""
-        if self._queue:
+        if self.queue:
             self.expect(b"", 1).payload = frame
         else:
             self._send(frame)
 
     def settle(self) -> None:
-        queue = self._queue
+        queue = self.queue
         if len(queue) == 1 and self.on_empty is None and (payload := queue[0].payload) is not None:
             queue.clear()
             self._send(payload)

@@ -88,22 +88,39 @@ def _header_salt(data: bytes) -> int | None:
 class JournalSync:
     """One sync of a journal, run on another thread."""
 
-    def __init__(self, files: Files, fd: int, directory: str, generation: int) -> None:
-        self._files, self._fd, self._directory = files, fd, directory
+    def __init__(self, files: Files, fd: int, path: str, generation: int) -> None:
+        """`fd` is -1 for a file that an earlier process wrote."""
+        self._files, self._fd, self._path = files, fd, path
         self.generation = generation
 
     def run(self) -> None:
-        self._files.fdatasync(self._fd)
-        self._files.sync_dir(self._directory)
+        fd = self._fd if self._fd >= 0 else self._files.open(self._path, os.O_RDONLY)
+        try:
+            self._files.fdatasync(fd)
+        finally:
+            if fd != self._fd:
+                self._files.close(fd)
+        self._files.sync_dir(os.path.dirname(self._path))
 
 
 class JournalFile:
     """Writes the journal of one channel. Any failure is answered by a new generation, whole again."""
 
     def __init__(
-        self, files: Files, directory: str, channel: str, *, salt: int, old: list[int], read: int = 0
+        self,
+        files: Files,
+        directory: str,
+        channel: str,
+        *,
+        salt: int,
+        old: list[int],
+        read: int = 0,
+        is_read_synced: bool = True,
     ) -> None:
-        """`old` are the generations that exist, `read` is the one whose state was taken over."""
+        """`old` are the generations that exist, `read` is the one whose state was taken over.
+
+        After a crash of the process it may be in the page cache only: not `is_read_synced`.
+        """
         self._files, self._directory, self._channel, self.salt = files, directory, channel, salt
         self._old = sorted(old)
         self._whole = [read] if read else []  # of the older generations, those that can be read
@@ -112,6 +129,7 @@ class JournalFile:
         self._size = 0
         self._limit = 0
         self._is_dirty = False
+        self._unsynced = 0 if is_read_synced else read  # until a newer generation replaces it
         self._syncing = False
         self._retired: list[int] = []  # descriptors that a sync may still use
         self.failure: OSError | None = None
@@ -159,7 +177,7 @@ class JournalFile:
             self._whole.append(self._generation)
         self._fd, self._generation, self._size = fd, number, size
         self._limit = max(_MIN_ROTATE_BYTES, _ROTATE_FACTOR * size)
-        self._is_dirty = True
+        self._is_dirty, self._unsynced = True, 0
         self.failure = None
 
     def _fail(self, error: OSError) -> None:
@@ -180,11 +198,12 @@ class JournalFile:
         return self._syncing
 
     def begin_sync(self) -> JournalSync | None:
-        if not self._is_dirty or self._fd < 0 or self._syncing:
+        number = self._generation if self._fd >= 0 and self._is_dirty else self._unsynced
+        if not number or self._syncing:
             return None
-        self._is_dirty = False
+        self._is_dirty, self._unsynced = False, 0
         self._syncing = True
-        return JournalSync(self._files, self._fd, self._directory, self._generation)
+        return JournalSync(self._files, self._fd, _path(self._directory, self._channel, number), number)
 
     def end_sync(self, job: JournalSync, error: OSError | None) -> None:
         """Older generations go once a newer one is safe; the last whole one stays as a fall-back."""

@@ -69,7 +69,7 @@ class LiveTopic:
         self.channels: dict[str, LiveChannel] = {}
         self.channel_states: dict[str, ChannelState] = {}
         self.gathering: Gathering[Answer] = Gathering()
-        self._publishers: set[object] = set()  # who published singly in this second
+        self.publishers: set[object] = set()  # who published singly in this second
         self._gathered_blocks = self._gathered_messages = 0
         self.is_crowded = False  # single publishes are gathered
         self._on_synced = on_synced
@@ -94,9 +94,6 @@ class LiveTopic:
             due_ns=due_ns,
         )
 
-    def note_publisher(self, publisher: object) -> None:
-        self._publishers.add(publisher)
-
     def note_gathered(self, messages: int) -> None:
         """Gathering has to prove its worth: a turn that brings only a few publishes costs more so."""
         self._gathered_blocks += 1
@@ -106,9 +103,9 @@ class LiveTopic:
 
     def forget_publishers(self) -> None:
         """A second is over: with enough publishers, try gathering (again)."""
-        self.is_crowded = len(self._publishers) > _CROWD
+        self.is_crowded = len(self.publishers) > _CROWD
         self._gathered_blocks = self._gathered_messages = 0
-        self._publishers.clear()
+        self.publishers.clear()
 
     # Disk ---------------------------------------------------------------------------------------------
 

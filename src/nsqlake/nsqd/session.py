@@ -8,6 +8,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Coroutine
+from time import time_ns
 from typing import Any, Protocol
 
 from nsqlake.nsqd.answers import Answers
@@ -235,7 +236,7 @@ class Session:
                 return self._finish_in_turns(lines)
             self._finish_each(lines)
         elif len(lines) == FIN_LINE_BYTES:
-            frame = channel.core.refill(subscription, turn.now_ns)
+            frame = channel.core.refill(subscription, self.server.clock.now_ns())
             if frame is not None:
                 self.port.deliver([frame])
                 turn.progressed(channel)
@@ -368,16 +369,16 @@ class Session:
             or self.server.broker.is_exiting
         ):
             return False
-        topic.note_publisher(self)
+        topic.publishers.add(self)
         if topic.is_crowded:
             topic.gathering.add(Messages(b"PUB", data[begin:], 1, size + 4), self.answers.expect(b"PUB", 1))
             self.publish_counts[topic.name] += 1
             turn.gather(topic)
             return True
-        if topic.gathering or self.answers or turn.acks_after_sync:
+        if topic.gathering.blocks or self.answers.queue or turn.acks_after_sync:
             return False
         try:
-            topic.core.publish_one(data[begin:], self.server.clock.timestamp_ns())
+            topic.core.publish_one(data[begin:], time_ns())
         except (AppendError, LogClosedError) as error:
             self.answers.expect(b"PUB", 1).fail(str(error))
             return True
@@ -394,7 +395,7 @@ class Session:
             self.answers.expect(messages.name, messages.commands).fail("exiting")
         elif messages.name == b"PUB" and topic.is_crowded:
             topic.gathering.add(messages, self.answers.expect(b"PUB", messages.commands))
-            topic.note_publisher(self)
+            topic.publishers.add(self)
             turn.gather(topic)
         else:
             self._publish_at_once(topic, messages)
@@ -406,7 +407,7 @@ class Session:
             turn.flush(topic)
         delay_ms = self._targets[messages.name][1]
         due_ns = clock.now_ns() + delay_ms * _MS if delay_ms else 0
-        topic.note_publisher(self)
+        topic.publishers.add(self)
         try:
             topic.publish(messages, timestamp_ns=clock.timestamp_ns(), due_ns=due_ns)
         except (AppendError, LogClosedError) as error:

@@ -101,7 +101,8 @@ class TcpConnection(asyncio.Protocol):
             subscription = self.session.subscription
             if subscription is not None and data == subscription.only_fin and self._swap(subscription):
                 return
-            if self._is_between_commands() and self.session.publish_whole(data):
+            is_between_commands = self._has_magic and not self._is_busy and self._reader.is_empty
+            if is_between_commands and self.session.publish_whole(data):
                 self._command_at = self._loop.time()
                 return
             item = self._reader.take_whole(data) if self._has_magic and not self._is_busy else None
@@ -164,15 +165,12 @@ class TcpConnection(asyncio.Protocol):
         if channel is not None and channel.core.is_ephemeral and not broker.is_exiting:
             self._server.tasks.spawn(broker.left_by_last(channel), f"leave {channel}")
 
-    def _is_between_commands(self) -> bool:
-        return self._has_magic and not self._is_busy and self._reader.is_empty
-
     def _swap(self, subscription: Subscription) -> bool:
         """A lone FIN of the only message that is out, answered by the next message."""
         channel, turn = self.session.channel, self._server.turn
         if channel is None or self._holds_back or self._is_busy:
             return False
-        frame = channel.core.swap(subscription, turn.now_ns)
+        frame = channel.core.swap(subscription, self._server.clock.now_ns())
         if frame is None:
             return False
         self._transport.write(frame)

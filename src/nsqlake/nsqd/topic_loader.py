@@ -95,10 +95,10 @@ class TopicLoader:
             _adopt_orphans(name, state, journals, log.oldest)
         core = self.make_core(name, log, state.fanout, state.emptied)
         core.is_paused = state.paused
-        channels = {
-            channel.name: (channel, self._load_channel(core, store, channel, journals.get(channel.name, [])))
-            for channel in state.channels
-        }
+        channels: dict[str, tuple[ChannelState, JournalFile]] = {}
+        for channel in state.channels:
+            journal = self._load_channel(core, store, channel, journals.get(channel.name, []), clean=clean)
+            channels[channel.name] = channel, journal
         _remove_orphans(store, journals, channels)
         core.flow(now_ns)
         for loaded in core.channels.values():
@@ -123,7 +123,7 @@ class TopicLoader:
         return TopicState(fanout=log.oldest, channels=channels)
 
     def _load_channel(
-        self, core: Topic, store: TopicStore, state: ChannelState, generations: list[int]
+        self, core: Topic, store: TopicStore, state: ChannelState, generations: list[int], *, clean: bool
     ) -> JournalFile:
         ledger = core.new_ledger(state.start)
         salt = None if state.salt < 0 else state.salt
@@ -152,6 +152,7 @@ class TopicLoader:
             salt=state.salt,
             old=list(generations),
             read=number,
+            is_read_synced=clean,
         )
 
 

@@ -31,7 +31,7 @@ class Turn:
         self._loop, self._clock = loop, clock
         self.acks_after_sync = options.ack_after is AckAfter.SYNC
         self._sync_every = options.sync_every
-        self._spinning = Spinning(loop, options.spin_ns)
+        self.input_came = Spinning(loop, options.spin_ns).input_came  # to be called for every input
         self._gathered: dict[LiveTopic, None] = {}
         self._woken: list[LiveChannel] = []
         self._noted: dict[LiveChannel, None] = {}
@@ -42,7 +42,6 @@ class Turn:
         self._journal_timer: asyncio.TimerHandle | None = None
         self._journals_written_ns = 0
         self._is_scheduled = False
-        self.now_ns = 0  # when the latest input came
 
     # Publishing ---------------------------------------------------------------------------------------
 
@@ -101,7 +100,7 @@ class Turn:
 
     def _offer(self, channel: LiveChannel) -> None:
         """A lone message goes out at once, more at the end of the turn."""
-        handed = None if channel.is_woken else channel.core.hand_over(self.now_ns)
+        handed = None if channel.is_woken else channel.core.hand_over(self._clock.now_ns())
         if handed is None:
             self.wake(channel)
             return
@@ -234,12 +233,7 @@ class Turn:
         if not journal.write(channel.core.ledger):
             logger.error("%s: journal not written, will be tried again: %s", channel, journal.failure)
 
-    # Input --------------------------------------------------------------------------------------------
-
-    def input_came(self) -> None:
-        """Bytes from a client: the beginning of whatever follows from them."""
-        self.now_ns = self._clock.now_ns()
-        self._spinning.input_came()
+    # The end ------------------------------------------------------------------------------------------
 
     def close(self) -> None:
         """Write what is left and stop the timers."""

@@ -54,20 +54,20 @@ class GatheredBlock(Generic[Waiter]):
 class Gathering(Generic[Waiter]):
     """What was published singly to one topic since the last block was written."""
 
-    __slots__ = ("_blocks",)
+    __slots__ = ("blocks",)
 
     def __init__(self) -> None:
-        self._blocks: list[GatheredBlock[Waiter]] = []
+        self.blocks: list[GatheredBlock[Waiter]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._blocks)
+        return bool(self.blocks)
 
     def add(self, messages: Messages, waiter: Waiter) -> None:
-        blocks = self._blocks
+        blocks = self.blocks
         if not blocks or (blocks[-1].size + len(messages.records) > GATHER_BYTES and blocks[-1].size):
             blocks.append(GatheredBlock())
         blocks[-1].add(messages, waiter)
 
     def take(self) -> list[GatheredBlock[Waiter]]:
-        blocks, self._blocks = self._blocks, []
+        blocks, self.blocks = self.blocks, []
         return blocks
