@@ -131,7 +131,7 @@ def test_topic_in_memory_has_nothing_to_wait_for() -> None:
 def crowded_topic() -> LiveTopic:
     topic = LiveTopic(new_topic(), ThreadPoolExecutor(1), on_synced=lambda _topic, _error: None)
     for publisher in range(100):
-        topic.note_publisher(publisher)
+        topic.publishers.add(publisher)
     topic.forget_publishers()
     return topic
 
@@ -140,7 +140,7 @@ def test_topic_is_crowded_after_a_second_in_which_many_published() -> None:
     topic = crowded_topic()
     assert topic.is_crowded
 
-    topic.note_publisher("alone")
+    topic.publishers.add("alone")
     topic.forget_publishers()
 
     assert not topic.is_crowded

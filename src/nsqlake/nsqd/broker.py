@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from random import random
 
@@ -87,7 +88,7 @@ class Broker:
                 loaded = self._loader.load(name, now_ns, clean=clean)
             except (OSError, TopicLogError) as error:
                 logger.error("TOPIC(%s): cannot be opened, left as it is: %s", name, error)
-                self.broken[name] = str(error)
+                self.broken[name] = _reason(error)
                 self.failure = f"TOPIC({name}): {error}"
                 continue
             describe_report(name, loaded.report)
@@ -151,7 +152,9 @@ class Broker:
 
     def _create_ephemeral(self, name: str) -> LiveTopic:
         first = self._data.first_offset(self._clock.now_ns())
-        log = MemoryLog(options=self._log_options, first_offset=first, uuid=secrets.token_bytes(16))
+        # Without room for one message not even a waiting consumer would get any.
+        options = replace(self._log_options, mem_messages=max(1, self._log_options.mem_messages))
+        log = MemoryLog(options=options, first_offset=first, uuid=secrets.token_bytes(16))
         topic = LiveTopic(self._loader.make_core(name, log), self._executor, on_synced=self._synced)
         self.topics[name] = topic
         return topic
@@ -326,10 +329,11 @@ class Broker:
         return await loop.run_in_executor(self._executor, self._close_files)
 
     def _close_files(self) -> bool:
-        went_well = not self.broken
+        went_well = True
         for topic in self.topics.values():
             if topic.log is None:
                 continue
+            topic.report_damage()
             went_well = self._quietly(topic, topic.log.close) and went_well
             self._data.high_water = max(self._data.high_water, topic.log.next)
             for channel in topic.channels.values():
@@ -358,6 +362,8 @@ def _close_journal(channel: LiveChannel) -> None:
         return
     if channel.core.ledger.pending or journal.failure is not None:
         journal.write_snapshot(channel.core.ledger)
+    if journal.failure is not None:
+        raise journal.failure
     job = journal.begin_sync()
     if job is not None:
         job.run()

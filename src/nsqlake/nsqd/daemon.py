@@ -39,6 +39,7 @@ _STORAGE_THREADS = 4
 _MIN_INPUT_BYTES = 64 * 1024 * 1024
 _GC_THRESHOLDS = (50_000, 50, 100)  # no pauses on the hot path, which makes no cycles
 _CLOSE_LIMIT_S = 2.0
+EXIT_FAILED = 1
 
 
 def run(options: NsqdOptions) -> int:
@@ -57,8 +58,7 @@ async def _serve(options: NsqdOptions) -> int:
     signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as NSQ does
     await daemon.start()
     await stopping.wait()
-    await daemon.stop()
-    return 0
+    return 0 if await daemon.stop() else EXIT_FAILED
 
 
 class Daemon:
@@ -165,8 +165,8 @@ class Daemon:
         else:
             logger.info("TLS: certificates reloaded")
 
-    async def stop(self) -> None:
-        """Stop accepting, disconnect, write everything, release the data path."""
+    async def stop(self) -> bool:
+        """Stop accepting, disconnect, write everything, release the data path; whether all was written."""
         logger.info("NSQ: stopping subsystems")
         self.broker.is_exiting = True
         self.tcp_listener.close()
@@ -178,7 +178,7 @@ class Daemon:
         if self._auth is not None:
             await self._auth.close()
         went_well = await self.broker.close()
-        if went_well:
+        if went_well and not self.broker.broken:
             try:
                 self._data.mark(clean=True)
             except OSError as error:
@@ -186,6 +186,7 @@ class Daemon:
         self._executor.shutdown()
         self._lock.close()
         logger.info("NSQ: bye")
+        return went_well
 
     async def _wait_disconnected(self) -> None:
         loop = asyncio.get_running_loop()

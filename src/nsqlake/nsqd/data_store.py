@@ -45,7 +45,8 @@ class DataStore:
             self.files.sync_dir(self.path)
         names: list[str] = []
         for entry in sorted(self.files.listdir(self.topics_path)):
-            if entry.startswith(_DELETED):
+            # The suffix tells a topic that is called like one on its way out.
+            if entry.startswith(_DELETED) and topic_name(entry) is None:
                 self.remove(os.path.join(self.topics_path, entry))
                 continue
             name = topic_name(entry)

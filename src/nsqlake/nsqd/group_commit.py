@@ -1,6 +1,7 @@
 """Everybody who waits for the disk shares the next write or sync that begins after their change."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
@@ -62,7 +63,7 @@ class GroupCommit:
             return
         self._running = waiters
         future = asyncio.get_running_loop().run_in_executor(self._executor, run_job, job)
-        future.add_done_callback(lambda done: self._ended(job, done.result()))
+        future.add_done_callback(lambda done: self._ended(job, _outcome(done)))
 
     def _ended(self, job: Job, error: OSError | None) -> None:
         waiters, self._running = self._running or [], None
@@ -79,6 +80,12 @@ def run_job(job: Job) -> OSError | None:
     except OSError as error:
         return error
     return None
+
+
+def _outcome(done: "asyncio.Future[OSError | None]") -> OSError | None:
+    """An error of our own in a job must not leave everybody waiting: it counts as one of the disk."""
+    error = done.exception()
+    return done.result() if error is None else OSError(errno.EIO, f"storage job failed: {error!r}")
 
 
 def _resolve(waiters: "list[asyncio.Future[None]]", error: OSError | None) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 
 from nsqlake.nsqd.broker import Broker
 from nsqlake.nsqd.live_topic import LiveTopic
@@ -51,16 +50,7 @@ def _tidy(broker: Broker, topic: LiveTopic) -> None:
     for channel in topic.channels.values():
         if channel.journal is not None and channel.journal.failure is not None:
             channel.journal.write_snapshot(channel.core.ledger)
-    if topic.log is not None:
-        for damage in topic.log.take_damage():
-            logger.error(
-                "LOG(%s): damaged block skipped and kept aside file=%s position=%d bytes=%d: %s",
-                topic.name,
-                os.path.basename(damage.path),
-                damage.position,
-                damage.bytes,
-                damage.reason,
-            )
+    topic.report_damage()
 
 
 def _limit_memory(broker: Broker, limit_bytes: int) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import errno
+import logging
+import os
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Protocol
@@ -17,6 +19,8 @@ from nsqlake.wire.command_reader import Messages
 
 __all__ = ["Answer", "LiveChannel", "LiveTopic"]
 
+
+logger = logging.getLogger(__name__)
 
 _CROWD = 4  # single publishes in one turn; up to here a write of its own for each is quicker
 _PROBE_BLOCKS = 64
@@ -106,6 +110,18 @@ class LiveTopic:
         self.is_crowded = len(self.publishers) > _CROWD
         self._gathered_blocks = self._gathered_messages = 0
         self.publishers.clear()
+
+    def report_damage(self) -> None:
+        """Log the damage that was found since the last time."""
+        for damage in self.log.take_damage() if self.log is not None else ():
+            logger.error(
+                "LOG(%s): damaged block skipped and kept aside file=%s position=%d bytes=%d: %s",
+                self.name,
+                os.path.basename(damage.path),
+                damage.position,
+                damage.bytes,
+                damage.reason,
+            )
 
     # Disk ---------------------------------------------------------------------------------------------
 

@@ -341,6 +341,8 @@ def validate(options: NsqdOptions) -> NsqdOptions:
 
     The order and the texts are NSQ's, then come the checks that only we make.
     """
+    if not options.tcp_address:
+        raise ConfigurationError("tcp-address", "", "--tcp-address must not be empty")
     check_limits(options, "max_deflate_level")
     check_limits(options, "node_id")
     if options.tls_client_auth_policy and options.tls_required is TLSRequired.FALSE:

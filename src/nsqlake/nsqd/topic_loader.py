@@ -83,10 +83,10 @@ class TopicLoader:
             raise
         return LoadedTopic(self.make_core(name, log), store, log, report, {})
 
-    def load(self, name: str, now_ns: int, *, clean: bool) -> LoadedTopic:
+    def load(self, name: str, now_ns: int, *, clean: bool, given_out: int = 0) -> LoadedTopic:
         store = self._data.store(name)
         store.prepare()
-        log, report = self._open_log(store, now_ns, clean=clean)
+        log, report = self._open_log(store, now_ns, clean=clean, given_out=given_out)
         state, is_certain = store.find_state()
         journals = journal_channels(store.files, store.channels_path)
         if state is None:
@@ -99,18 +99,26 @@ class TopicLoader:
         for channel in state.channels:
             journal = self._load_channel(core, store, channel, journals.get(channel.name, []), clean=clean)
             channels[channel.name] = channel, journal
+        known = max([state.fanout, *(channel.ledger.cursor for channel in core.channels.values())])
+        if known > log.next:
+            # The end of the log is gone. Its offsets were given out, and channels take them for done.
+            log.close()
+            return self.load(name, now_ns, clean=False, given_out=known)
         _remove_orphans(store, journals, channels)
         core.flow(now_ns)
         for loaded in core.channels.values():
             loaded.recover(now_ns)
         return LoadedTopic(core, store, log, report, channels)
 
-    def _open_log(self, store: TopicStore, now_ns: int, *, clean: bool) -> tuple[TopicLog, RecoveryReport]:
+    def _open_log(
+        self, store: TopicStore, now_ns: int, *, clean: bool, given_out: int = 0
+    ) -> tuple[TopicLog, RecoveryReport]:
         return TopicLog.open(
             store.log_path,
             options=self._log_options,
             first_offset=self._data.first_offset(now_ns),
             clean=clean,
+            given_out=given_out,
             new_identity=(secrets.token_bytes(16), secrets.randbits(32)),
             files=store.files,
         )
@@ -194,7 +202,9 @@ def describe_report(name: str, report: RecoveryReport) -> None:
         )
     for first, end in report.missing:
         logger.error("LOG(%s): segment missing first=%d end=%d", name, first, end)
+    for path in report.set_aside:
+        logger.error("LOG(%s): not a segment of this log, set aside file=%s", name, os.path.basename(path))
     if report.damaged_headers or report.rebuilt_identity:
-        logger.error("LOG(%s): header or identity damaged and rebuilt", name)
+        logger.error("LOG(%s): header or identity damaged", name)
     if report.rebuilt_indexes:
         logger.info("LOG(%s): indexes rebuilt count=%d", name, report.rebuilt_indexes)

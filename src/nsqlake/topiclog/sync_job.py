@@ -1,6 +1,7 @@
 """Making a log durable: what one sync has to do, and what is still to be synced."""
 
 import contextlib
+import errno
 import os
 
 from nsqlake.topiclog.files import Files, write_all
@@ -8,6 +9,8 @@ from nsqlake.topiclog.index import BlockIndex
 from nsqlake.topiclog.segment import Segment, index_path
 
 __all__ = ["SyncJob", "SyncState", "write_index"]
+
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class SyncJob:
@@ -93,6 +96,12 @@ class SyncState:
         if error is None:
             self.synced = max(self.synced, job.upto)
             self.anchor = self.anchor if job.newest is None else job.newest
+        elif error.errno in _NO_DESCRIPTOR:
+            # Nothing failed to sync: a file could not even be opened for it, so the same may be tried again.
+            self.closed = [*job.closed, *self.closed]
+            self.directory_changed = True
+            self.dirty_messages += 1
+            job.closed = []
         else:
             self.failure = error
         for segment in job.closed:

@@ -59,12 +59,14 @@ class TopicLog:
         first_offset: int,
         clean: bool,
         new_identity: tuple[bytes, int],
+        given_out: int = 0,
         files: Files = OS_FILES,
     ) -> tuple["TopicLog", RecoveryReport]:
         """Open or make the log in directory `path`.
 
         `first_offset` and `new_identity` (UUID and salt) are for a new log. Unless the last stop was `clean`,
-        the next offset jumps and a new epoch begins, so that no offset is ever given out twice.
+        the next offset jumps and a new epoch begins, so that no offset is ever given out twice. Others may
+        know better how far that went: below `given_out` nothing is given out again, whatever the files say.
         """
         try:
             if not files.exists(path):
@@ -75,9 +77,12 @@ class TopicLog:
             raise LogOpenError(path, error) from error
         report = found.report
         report.is_new = found.identity is None
-        goes_on = clean and found.ends_whole and not report.is_new
+        goes_on = clean and found.ends_whole and not report.is_new and given_out <= found.next
         report.is_unclean = not (report.is_new or goes_on)
         next_ = found.next if found.segments else max(found.next, first_offset)
+        if given_out > next_:
+            report.missing.append((next_, given_out))
+            next_ = given_out
         if report.is_unclean:
             next_ += EPOCH_JUMP
         identity = found.identity or Identity(*new_identity, epoch=0, floor=0)
