@@ -8,6 +8,7 @@ from nsqlake.nsqd.options import NsqdOptions, validate
 from nsqlake.runtime.errors import ConfigurationError
 from nsqlake.testing.nsqd import running_nsqd
 from tests.fakes.tcp_client import TcpClient
+from tests.integration.support import eventually
 
 
 def test_a_topic_called_like_one_on_its_way_out_survives_a_restart(tmp_path: Path):
@@ -47,3 +48,20 @@ def test_an_ephemeral_topic_without_room_in_memory_still_serves_a_waiting_consum
 def test_an_empty_tcp_address_is_refused():
     with pytest.raises(ConfigurationError, match="--tcp-address must not be empty"):
         validate(NsqdOptions(tcp_address=""))
+
+
+def test_a_message_that_looks_like_the_fin_of_the_only_one_out_is_a_message():
+    with running_nsqd() as nsqd, TcpClient(nsqd.tcp_address) as client:
+        client.pub("t", b"one", b"two", b"six")
+        client.sub("t", "c", rdy=1)
+        client.fin(client.message())
+        second = client.message()
+        line = b"FIN " + second.id + b"\n"
+
+        client.send(b"PUB u\n" + len(line).to_bytes(4, "big"))
+        eventually(lambda: nsqd.call(lambda daemon: any(not c._reader.is_empty for c in daemon.connections)))
+        client.send(line)
+
+        client.expect_ok()
+        in_flight = nsqd.call(lambda daemon: daemon.broker.topics["t"].channels["c"].core.ledger.out.count)
+        assert in_flight == 1

@@ -22,7 +22,8 @@ __all__ = ["Answer", "LiveChannel", "LiveTopic"]
 
 logger = logging.getLogger(__name__)
 
-_CROWD = 4  # single publishes in one turn; up to here a write of its own for each is quicker
+_CROWD = 4  # single publishers; up to here a write of its own for each message is quicker
+_WORTH_GATHERING = 2  # messages a turn has to bring on average
 _PROBE_BLOCKS = 64
 
 
@@ -75,6 +76,7 @@ class LiveTopic:
         self.gathering: Gathering[Answer] = Gathering()
         self.publishers: set[object] = set()  # who published singly in this second
         self._gathered_blocks = self._gathered_messages = 0
+        self.sync_after_s = 0.0
         self.is_crowded = False  # single publishes are gathered
         self._on_synced = on_synced
         self._log_commit = GroupCommit(executor, self._begin_sync, self._end_sync) if log else None
@@ -102,7 +104,10 @@ class LiveTopic:
         """Gathering has to prove its worth: a turn that brings only a few publishes costs more so."""
         self._gathered_blocks += 1
         self._gathered_messages += messages
-        if self._gathered_blocks == _PROBE_BLOCKS and self._gathered_messages < _CROWD * _PROBE_BLOCKS:
+        if (
+            self._gathered_blocks == _PROBE_BLOCKS
+            and self._gathered_messages < _WORTH_GATHERING * _PROBE_BLOCKS
+        ):
             self.is_crowded = False
 
     def forget_publishers(self) -> None:

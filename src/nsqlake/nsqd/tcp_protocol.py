@@ -168,7 +168,8 @@ class TcpConnection(asyncio.Protocol):
     def _swap(self, subscription: Subscription) -> bool:
         """A lone FIN of the only message that is out, answered by the next message."""
         channel, turn = self.session.channel, self._server.turn
-        if channel is None or self._holds_back or self._is_busy:
+        # Amid a command these bytes may be anything, even a message that looks like a FIN.
+        if channel is None or self._holds_back or self._is_busy or not self._reader.is_empty:
             return False
         frame = channel.core.swap(subscription, self._server.clock.now_ns())
         if frame is None:
