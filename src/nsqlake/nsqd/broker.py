@@ -213,7 +213,7 @@ class Broker:
         topic.channels[name] = channel
         logger.info("%s: created", channel)
         if topic.store is not None and not core.is_ephemeral:
-            state = ChannelState(name, secrets.randbits(32), core.ledger.cursor)
+            state = ChannelState(name, secrets.randbits(32) | 1, core.ledger.cursor)
             store = topic.store
             channel.journal = JournalFile(store.files, store.channels_path, name, salt=state.salt, old=[])
             channel.journal.write_snapshot(core.ledger)

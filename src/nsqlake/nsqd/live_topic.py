@@ -100,6 +100,13 @@ class LiveTopic:
             due_ns=due_ns,
         )
 
+    def is_crowd_with(self, publisher: object) -> bool:
+        """Whether so many publish singly in this second that what they send is to be gathered."""
+        self.publishers.add(publisher)
+        if not self.is_crowded and not self._gathered_blocks and len(self.publishers) > _CROWD:
+            self.is_crowded = True
+        return self.is_crowded
+
     def note_gathered(self, messages: int) -> None:
         """Gathering has to prove its worth: a turn that brings only a few publishes costs more so."""
         self._gathered_blocks += 1

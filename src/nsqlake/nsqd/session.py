@@ -369,8 +369,7 @@ class Session:
             or self.server.broker.is_exiting
         ):
             return False
-        topic.publishers.add(self)
-        if topic.is_crowded:
+        if topic.is_crowd_with(self):
             topic.gathering.add(Messages(b"PUB", data[begin:], 1, size + 4), self.answers.expect(b"PUB", 1))
             self.publish_counts[topic.name] += 1
             turn.gather(topic)
@@ -393,9 +392,8 @@ class Session:
         counts[topic.name] = counts.get(topic.name, 0) + messages.count
         if topic.core.is_closed or self.server.broker.is_exiting:
             self.answers.expect(messages.name, messages.commands).fail("exiting")
-        elif messages.name == b"PUB" and topic.is_crowded:
+        elif messages.name == b"PUB" and topic.is_crowd_with(self):
             topic.gathering.add(messages, self.answers.expect(b"PUB", messages.commands))
-            topic.publishers.add(self)
             turn.gather(topic)
         else:
             self._publish_at_once(topic, messages)
@@ -407,7 +405,6 @@ class Session:
             turn.flush(topic)
         delay_ms = self._targets[messages.name][1]
         due_ns = clock.now_ns() + delay_ms * _MS if delay_ms else 0
-        topic.publishers.add(self)
         try:
             topic.publish(messages, timestamp_ns=clock.timestamp_ns(), due_ns=due_ns)
         except (AppendError, LogClosedError) as error:

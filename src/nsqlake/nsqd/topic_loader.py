@@ -139,7 +139,7 @@ class TopicLoader:
         number = 0
         if found is None:
             logger.error("CHANNEL(%s/%s): journal lost, begins again at its start", core.name, state.name)
-            state.salt = secrets.randbits(32) if salt is None else salt
+            state.salt = secrets.randbits(32) | 1 if salt is None else salt
         else:
             number, state.salt, entries = found
             lost = lost_bytes(store.files, store.channels_path, state.name, generations[0])
