@@ -18,19 +18,26 @@ class Spinning:
     def __init__(self, loop: asyncio.AbstractEventLoop, spin_ns: int) -> None:
         self._loop, self._spin_ns = loop, spin_ns
         self._is_spinning = False
+        self._has_input = False
         self._last_ns = 0
 
     def input_came(self) -> None:
+        if self._is_spinning:
+            self._has_input = True
+            return
         if not self._spin_ns:
             return
         now_ns = monotonic_ns()
         gap_ns, self._last_ns = now_ns - self._last_ns, now_ns
-        if gap_ns < _QUICK_SUCCESSION_NS and not self._is_spinning:
+        if gap_ns < _QUICK_SUCCESSION_NS:
             self._is_spinning = True
             self._loop.call_soon(self._spin)
 
     def _spin(self) -> None:
-        if monotonic_ns() - self._last_ns < self._spin_ns:
+        now_ns = monotonic_ns()
+        if self._has_input:
+            self._has_input, self._last_ns = False, now_ns
+        if now_ns - self._last_ns < self._spin_ns:
             self._loop.call_soon(self._spin)
         else:
             self._is_spinning = False

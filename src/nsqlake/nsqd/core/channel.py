@@ -227,6 +227,8 @@ class Channel:
 
     def refill(self, sub: Subscription, now_ns: int) -> bytes | None:
         """The next message for a consumer that just finished its only one; None: `pump` shall decide."""
+        if self.ledger.cursor >= self._backlog.fanout:
+            return None
         if self.is_paused or self.ledger.requeued or sub.in_flight or sub.sample_rate or sub.room <= 0:
             return None
         ready = self._ready
