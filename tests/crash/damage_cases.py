@@ -136,7 +136,7 @@ DERIVED = {
     "state": ("state.*", "state file lost"),
     "journals": ("channels/*.journal", "journal (lost|torn or damaged)"),
     "indexes": ("log/*.index", "indexes rebuilt"),
-    "identity": ("log/identity.*", "header or identity damaged and rebuilt"),
+    "identity": ("log/identity.*", "header or identity damaged"),
 }
 
 CASES = {
@@ -150,7 +150,7 @@ CASES = {
     "old-block-appended": Case(append_tail(lambda data: data), "torn block cut off"),
     **{f"page-zeroed-in-{n}": Case(zero_page(n), "damaged block skipped") for n in (0, 1, -1)},
     "bits-flipped-in-blocks": Case(flip_bits_of_blocks, "damaged block skipped"),
-    "bits-flipped-in-headers": Case(flip_bits_of_headers, "header or identity damaged and rebuilt"),
+    "bits-flipped-in-headers": Case(flip_bits_of_headers, "header or identity damaged"),
     "segment-missing": Case(lose_segment, "segment missing"),
     **{
         f"{what}-{ruin.__name__}": Case(ruin_files(pattern, ruin), says, forgets=True)
