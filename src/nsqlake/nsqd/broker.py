@@ -250,7 +250,7 @@ class Broker:
         if channel.journal is not None:
             channel.journal.delete()
         for subscription in channel.core.subscriptions:
-            subscription.key.drop()  # type: ignore[attr-defined]
+            subscription.key.drop()
 
     async def left_by_last(self, channel: LiveChannel) -> None:
         """An ephemeral channel goes with its last consumer."""
@@ -271,7 +271,7 @@ class Broker:
             topic = target.topic
             target.core.is_paused = paused
             for subscription in target.core.subscriptions if paused else ():
-                subscription.key.flush()  # type: ignore[attr-defined]
+                subscription.key.flush()
         for channel in topic.channels.values():
             self.turn.wake(channel)
         await topic.save_state()

@@ -109,7 +109,7 @@ class Turn:
             self.wake(channel)
             return
         subscription, frame = handed
-        subscription.key.deliver([frame])  # type: ignore[attr-defined]
+        subscription.key.deliver([frame])
         self.progressed(channel)
 
     def progressed(self, channel: LiveChannel) -> None:
@@ -169,7 +169,7 @@ class Turn:
         if core.is_closed:
             return
         for subscription, frames in core.pump(now_ns):
-            subscription.key.deliver(frames)  # type: ignore[attr-defined]
+            subscription.key.deliver(frames)
         core.trim()
         self._noted[channel] = None
         if core.can_deliver:

@@ -70,13 +70,3 @@ def test_memory_stays_bounded_however_many_are_cancelled() -> None:
 
     assert len(deferred._heap) < 2_000
     assert deferred.items() == [(0, 5)]
-
-
-def test_cleared_messages_are_gone() -> None:
-    deferred = Deferred()
-    deferred.add(1, 10)
-
-    deferred.clear()
-
-    assert len(deferred) == 0
-    assert deferred.pop_due(100) == []

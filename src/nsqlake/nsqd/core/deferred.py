@@ -38,10 +38,6 @@ class Deferred:
             self._heap = [(due_ns, offset) for offset, due_ns in self._due.items()]
             heapify(self._heap)
 
-    def clear(self) -> None:
-        self._due.clear()
-        self._heap.clear()
-
     def pop_due(self, now_ns: int) -> list[int]:
         due: list[int] = []
         heap = self._heap

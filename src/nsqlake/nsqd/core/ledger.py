@@ -55,10 +55,6 @@ class Ledger:
         self.requeued: deque[int] = deque()
         self.deferred = Deferred()
 
-    @property
-    def waiting_count(self) -> int:
-        return len(self.requeued) + len(self.deferred)
-
     # Out ----------------------------------------------------------------------------------------------
 
     def deliver_fresh(self, first: int, count: int, slot: int) -> None:

@@ -2,8 +2,9 @@
 
 from collections import deque
 from enum import IntEnum
+from typing import Protocol
 
-__all__ = ["Locality", "Run", "Subscription"]
+__all__ = ["Locality", "Receiver", "Run", "Subscription"]
 
 
 class Locality(IntEnum):
@@ -12,6 +13,14 @@ class Locality(IntEnum):
     ZONE = 0
     REGION = 1
     ANYWHERE = 2
+
+
+class Receiver(Protocol):
+    """Where a consumer's messages go: its connection."""
+
+    def deliver(self, frames: list[bytes | memoryview]) -> None: ...
+    def flush(self) -> None: ...
+    def drop(self) -> None: ...
 
 
 Run = tuple[int, int, int]  # deadline_ns, first offset, count; in one page, first delivery
@@ -39,7 +48,7 @@ class Subscription:
         "slot",
     )
 
-    def __init__(self, key: object, *, msg_timeout_ns: int, sample_rate: int = 0) -> None:
+    def __init__(self, key: Receiver, *, msg_timeout_ns: int, sample_rate: int = 0) -> None:
         self.key = key
         self.msg_timeout_ns, self.sample_rate = msg_timeout_ns, sample_rate
         self.locality = Locality.ANYWHERE
