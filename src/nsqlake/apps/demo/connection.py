@@ -1,6 +1,7 @@
 """A blocking connection to nsqd: as little of a client as the demo needs."""
 
 import socket
+import time
 
 from nsqlake.wire import commands
 from nsqlake.wire.errors import RemoteError
@@ -46,10 +47,13 @@ class Connection:
     def ask(self, command: bytes, limit_s: float = _CONNECT_LIMIT_S) -> None:
         """Send a command and wait for its answer; RemoteError when it is refused."""
         self.send(command)
+        deadline = time.monotonic() + limit_s
         frames: list[Frame] = []
+        # Nothing may also mean that only a heartbeat came.
         while not frames:
-            frames = self.receive(limit_s)
-            if not frames:
+            rest_s = deadline - time.monotonic()
+            if rest_s <= 0:
                 raise TimeoutError(f"nsqd did not answer within {limit_s} s")
+            frames = self.receive(rest_s)
         if frames[0].type is FrameType.ERROR:
             raise RemoteError.decode(frames[0].payload)
