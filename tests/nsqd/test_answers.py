@@ -92,3 +92,34 @@ def test_whoever_waits_hears_once_when_all_are_answered() -> None:
     sent.answers.expect(b"PUB", 1).succeed()
 
     assert heard == [2]
+
+
+def test_lone_publish_is_answered_again_and_again() -> None:
+    sent = Sent()
+
+    for _ in range(3):
+        sent.answers.expect_one().succeed()
+
+    assert sent == [OK_FRAME] * 3
+    assert not sent.answers
+
+
+def test_lone_publish_behind_another_keeps_its_place() -> None:
+    sent = Sent()
+    first, second = sent.answers.expect_one(), sent.answers.expect_one()
+
+    second.fail("disk full")
+    assert sent == []
+    first.succeed()
+
+    assert b"".join(sent) == OK_FRAME + failed(b"E_PUB_FAILED PUB failed disk full")
+
+
+def test_lone_publish_that_failed_leaves_nothing_to_the_next() -> None:
+    sent = Sent()
+    sent.answers.expect_one().fail("disk full")
+
+    sent.answers.expect_one()
+
+    assert sent == [failed(b"E_PUB_FAILED PUB failed disk full")]
+    assert sent.answers

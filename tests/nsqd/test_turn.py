@@ -1,5 +1,7 @@
 """The turn of the event loop, driven through a daemon in this process."""
 
+import pytest
+
 from nsqlake.testing.nsqd import running_nsqd
 from nsqlake.wire import commands
 from tests.fakes.tcp_client import TcpClient
@@ -16,3 +18,60 @@ def test_a_message_times_out_although_a_later_alarm_is_set():
             first = consumer.message()
 
             assert consumer.message().attempts == first.attempts + 1
+
+
+@pytest.mark.parametrize("consumer_settings", [{}, {"output_buffer_timeout": -1, "output_buffer_size": -1}])
+def test_messages_that_follow_closely_all_arrive_in_order(consumer_settings):
+    bodies = [b"%d" % number for number in range(300)]
+    with (
+        running_nsqd() as nsqd,
+        TcpClient(nsqd.tcp_address) as producer,
+        TcpClient(nsqd.tcp_address) as consumer,
+    ):
+        consumer.identify(**consumer_settings)
+        consumer.sub("t", "c", rdy=1000)
+
+        for body in bodies:
+            producer.pub("t", body)
+
+        assert [consumer.message().body for _ in bodies] == bodies
+
+
+def test_stream_stops_at_the_ready_count_and_goes_on_with_every_finish():
+    bodies = [b"%d" % number for number in range(120)]
+    with (
+        running_nsqd() as nsqd,
+        TcpClient(nsqd.tcp_address) as producer,
+        TcpClient(nsqd.tcp_address) as consumer,
+    ):
+        consumer.sub("t", "c", rdy=40)
+        for body in bodies:
+            producer.pub("t", body)
+
+        received = []
+        for _ in bodies:
+            message = consumer.message()
+            received.append(message.body)
+            consumer.send(commands.fin(message.id))
+
+        assert received == bodies
+
+
+def test_a_crowd_of_consumers_with_one_message_each_gets_every_message_once():
+    with running_nsqd() as nsqd, TcpClient(nsqd.tcp_address) as producer:
+        consumers = [TcpClient(nsqd.tcp_address) for _ in range(12)]
+        for consumer in consumers:
+            consumer.sub("t", "c", rdy=1)
+        producer.send(commands.mpub("t", [b"%03d" % number for number in range(240)]))
+        producer.expect_ok()
+
+        received = []
+        for _ in range(20):
+            held = [consumer.message() for consumer in consumers]
+            received += [message.body for message in held]
+            for consumer, message in zip(consumers, held, strict=True):
+                consumer.send(commands.fin(message.id))
+
+        assert sorted(received) == [b"%03d" % number for number in range(240)]
+        for consumer in consumers:
+            consumer.close()

@@ -19,6 +19,11 @@ class PublishAnswer:
         self.payload: bytes | None = None
 
     def succeed(self) -> None:
+        answers = self._answers
+        if self._commands == 1 and len(answers.queue) == 1 and answers.on_empty is None:
+            answers.queue.clear()
+            answers.send(OK_FRAME)
+            return
         self.payload = OK_FRAME if self._commands == 1 else OK_FRAME * self._commands
         self._answers.settle()
 
@@ -33,12 +38,13 @@ class PublishAnswer:
 class Answers:
     """`send` gets answers as soon as all earlier ones are known."""
 
-    __slots__ = ("_send", "on_empty", "queue")
+    __slots__ = ("_lone", "on_empty", "queue", "send")
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self.queue: deque[PublishAnswer] = deque()
-        self._send = send
+        self.send = send
         self.on_empty: Callable[[], None] | None = None
+        self._lone = PublishAnswer(self, b"PUB", 1)
 
     def __bool__(self) -> bool:
         return bool(self.queue)
@@ -48,18 +54,27 @@ class Answers:
         self.queue.append(answer)
         return answer
 
+    def expect_one(self) -> PublishAnswer:
+        """`expect` of one PUB; most wait for no other, and share one object that is used again and again."""
+        if self.queue:
+            return self.expect(b"PUB", 1)
+        answer = self._lone
+        answer.payload = None
+        self.queue.append(answer)
+        return answer
+
     def append(self, frame: bytes) -> None:
         """The answer to another command, behind those that are yet to come."""
         if self.queue:
             self.expect(b"", 1).payload = frame
         else:
-            self._send(frame)
+            self.send(frame)
 
     def settle(self) -> None:
         queue = self.queue
         if len(queue) == 1 and self.on_empty is None and (payload := queue[0].payload) is not None:
             queue.clear()
-            self._send(payload)
+            self.send(payload)
             return
         ready: list[bytes] = []
         while queue and queue[0].payload is not None:
@@ -67,7 +82,7 @@ class Answers:
             assert payload is not None
             ready.append(payload)
         if ready:
-            self._send(ready[0] if len(ready) == 1 else b"".join(ready))
+            self.send(ready[0] if len(ready) == 1 else b"".join(ready))
         if not queue and self.on_empty is not None:
             on_empty, self.on_empty = self.on_empty, None
             on_empty()

@@ -37,11 +37,12 @@ class Answer(Protocol):
 class LiveChannel:
     """A channel, its journal, and what the turn of the event loop has to remember about it."""
 
-    __slots__ = ("alarm_ns", "core", "created", "is_woken", "journal", "topic")
+    __slots__ = ("alarm_ns", "core", "created", "is_woken", "journal", "offered_ns", "topic")
 
     def __init__(self, core: Channel, topic: "LiveTopic", journal: JournalFile | None) -> None:
         self.core, self.topic, self.journal = core, topic, journal
         self.is_woken = False
+        self.offered_ns = 0  # when a message last came for it
         self.alarm_ns: int | None = None
         self.created: asyncio.Future[None] | None = None
 

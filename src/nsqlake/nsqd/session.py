@@ -183,6 +183,8 @@ class Session:
             sample_rate=self.settings.sample_rate,
         )
         subscription.locality = self._locality()
+        settings = self.settings
+        subscription.is_buffered = settings.output_buffer_timeout_ms > 0 and not settings.is_unbuffered
         if not channel.core.subscribe(subscription):
             limit = channel.core.limits.max_consumers
             text = f"SUB failed consumers for {topic_name}:{channel_name} exceeds limit of {limit}"
@@ -370,10 +372,12 @@ class Session:
             or self.server.broker.is_exiting
         ):
             return False
-        if topic.is_crowd_with(self):
-            topic.gathering.add(Messages(b"PUB", data[begin:], 1, size + 4), self.answers.expect(b"PUB", 1))
+        topic.publishers.add(self)
+        if topic.is_crowded or topic.is_crowd_with(self):
+            if not topic.gathering.blocks:
+                turn.gather(topic)
+            topic.gathering.add_one(data[begin:], self.answers.expect_one())
             self.publish_counts[topic.name] += 1
-            turn.gather(topic)
             return True
         if topic.gathering.blocks or self.answers.queue or turn.acks_after_sync:
             return False

@@ -174,7 +174,10 @@ class TcpConnection(asyncio.Protocol):
         frame = channel.core.swap(subscription, self._server.clock.now_ns())
         if frame is None:
             return False
-        self._transport.write(frame)
+        if channel.core.is_crowded:
+            turn.post(self._transport, frame)
+        else:
+            self._transport.write(frame)
         self._command_at = self._loop.time()
         turn.progressed(channel)
         return True

@@ -22,6 +22,8 @@ __all__ = ["Turn"]
 logger = logging.getLogger(__name__)
 
 _SYNC_SPACING_S = 0.05  # between syncs for --sync-every: one after the other they slow every write down
+_STREAM_GAP_NS = 500_000  # messages that follow each other closer than this are delivered in batches,
+_HOLD_S = 0.002  # this long after the first: one send for many (measured: 1.3 instead of 0.55 times Go)
 _JOURNAL_INTERVAL_NS = 5_000_000  # deliveries and finishes are written at most this often
 
 
@@ -35,6 +37,8 @@ class Turn:
         self.input_came = Spinning(loop, options.spin_ns).input_came  # to be called for every input
         self._gathered: dict[LiveTopic, None] = {}
         self._woken: list[LiveChannel] = []
+        self._held: list[LiveChannel] = []
+        self._posted: list[tuple[asyncio.Transport, bytes]] = []
         self._noted: dict[LiveChannel, None] = {}
         self._journals: dict[LiveChannel, None] = {}
         self._alarms = Alarms()
@@ -59,7 +63,7 @@ class Turn:
             self._write_block(topic, block)
 
     def _write_block(self, topic: LiveTopic, block: GatheredBlock[Answer]) -> None:
-        answers = [answer for answer, _ in block.waiters]
+        answers = block.waiters
         try:
             topic.core.publish(
                 block.records,
@@ -78,6 +82,8 @@ class Turn:
     def flowed(self, topic: LiveTopic) -> None:
         """A block was written: let the channels have it, and the disk if it is time."""
         for channel in topic.channels.values():
+            if channel.is_woken:
+                continue
             if channel.core.can_deliver:
                 self._offer(channel)
             else:
@@ -103,14 +109,48 @@ class Turn:
     # Channels -----------------------------------------------------------------------------------------
 
     def _offer(self, channel: LiveChannel) -> None:
-        """A lone message goes out at once, more at the end of the turn."""
-        handed = None if channel.is_woken else channel.core.hand_over(self._clock.now_ns())
+        """A lone message goes out at once, more at the end of the turn, a stream in batches."""
+        now_ns = self._clock.now_ns()
+        gap_ns, channel.offered_ns = now_ns - channel.offered_ns, now_ns
+        if gap_ns < _STREAM_GAP_NS and channel.core.may_wait:
+            self._hold(channel)
+            return
+        handed = channel.core.hand_over(now_ns)
         if handed is None:
             self.wake(channel)
             return
         subscription, frame = handed
         subscription.key.deliver([frame])
         self.progressed(channel)
+
+    def _hold(self, channel: LiveChannel) -> None:
+        """Deliver in a moment, together with what follows."""
+        channel.is_woken = True
+        if not self._held:
+            self._loop.call_later(_HOLD_S, self._release_held)
+        self._held.append(channel)
+
+    def _release_held(self) -> None:
+        held, self._held = self._held, []
+        now_ns = self._clock.now_ns()
+        for channel in held:
+            channel.offered_ns = now_ns
+        self._woken += held
+        self._schedule()
+
+    def post(self, transport: asyncio.Transport, frame: bytes) -> None:
+        """Send at the end of the turn, so that a client with many connections is woken once for all of them.
+
+        Measured with 100 consumers and RDY 1 in two processes: 1.05 instead of 0.70 times Go.
+        """
+        self._posted.append((transport, frame))
+        self._schedule()
+
+    def _send_posted(self) -> None:
+        posted, self._posted = self._posted, []
+        for transport, frame in posted:
+            if not transport.is_closing():
+                transport.write(frame)
 
     def progressed(self, channel: LiveChannel) -> None:
         """Messages of the channel went out or were finished: its journal says so, before long."""
@@ -145,6 +185,8 @@ class Turn:
 
     def _run(self) -> None:
         self._is_scheduled = False
+        if self._posted:
+            self._send_posted()
         if self._gathered:
             for topic in list(self._gathered):
                 self.flush(topic)

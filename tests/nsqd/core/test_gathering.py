@@ -50,10 +50,32 @@ def test_run_of_several_sizes_alone_has_starts() -> None:
     check_framing(gathered(messages(b"a", b"bc")), b"a", b"bc")
 
 
-def test_everybody_waits_for_as_many_answers_as_commands() -> None:
+def test_everybody_waits_once_however_many_records_he_brought() -> None:
     block = gathered(messages(b"a", b"b"), messages(b"c"))
 
-    assert block.waiters == [("w0", 2), ("w1", 1)]
+    assert block.waiters == ["w0", "w1"]
+
+
+def test_single_records_and_runs_become_one_block() -> None:
+    gathering: Gathering[str] = Gathering()
+    gathering.add_one(messages(b"one").records, "w0")
+    gathering.add(messages(b"a", b"bc"), "w1")
+    gathering.add_one(messages(b"three").records, "w2")
+
+    (block,) = gathering.take()
+
+    check_framing(block, b"one", b"a", b"bc", b"three")
+    assert block.waiters == ["w0", "w1", "w2"]
+
+
+def test_single_records_of_one_size_need_no_starts() -> None:
+    gathering: Gathering[str] = Gathering()
+    for number, body in enumerate((b"one", b"two")):
+        gathering.add_one(messages(body).records, f"w{number}")
+
+    (block,) = gathering.take()
+
+    check_framing(block, b"one", b"two")
 
 
 def test_block_ends_before_it_grows_too_large() -> None:

@@ -19,6 +19,8 @@ __all__ = ["Channel", "ChannelLimits", "Outcome"]
 _MAX_OFFSET = 1 << 54
 _SLOTS = 1 << 16
 _RUNS_SLACK = 64
+_ROOM_TO_WAIT = 32  # messages a consumer can take at least, for them to be gathered for it
+_CROWD = 8
 _READ_AGAIN_NS = 1_000_000_000  # after the log could not be read
 
 
@@ -76,6 +78,11 @@ class Channel:
     @property
     def subscriptions(self) -> list[Subscription]:
         return list(self._subscriptions.values())
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many consume that their messages are better sent together."""
+        return len(self._subscriptions) > _CROWD
 
     @property
     def depth(self) -> int:
@@ -154,6 +161,12 @@ class Channel:
         if self.is_paused or self._is_unreadable or not self._ready:
             return False
         return bool(self.ledger.requeued) or self.ledger.cursor < self._backlog.fanout
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the consumer whose turn it is lets messages be gathered, and has room for a few."""
+        sub = next(iter(self._ready), None)
+        return sub is not None and sub.is_buffered and sub.ready - sub.in_flight > _ROOM_TO_WAIT
 
     def pump(self, now_ns: int) -> list[tuple[Subscription, Frames]]:
         """Frames for consumers with room: each in turn gets its share of what is there, a bounded run."""

@@ -12,28 +12,34 @@ Waiter = TypeVar("Waiter")
 
 
 class GatheredBlock(Generic[Waiter]):
-    """Records that become one block, and who waits for how many answers."""
+    """Records that become one block, and who waits for it."""
 
-    __slots__ = ("count", "parts", "record_size", "size", "waiters")
+    __slots__ = ("_runs", "count", "parts", "record_size", "size", "waiters")
 
     def __init__(self) -> None:
-        self.parts: list[Messages] = []
-        self.waiters: list[tuple[Waiter, int]] = []
+        self.parts: list[bytes] = []
+        self.waiters: list[Waiter] = []
         self.count = 0
         self.size = 0
         self.record_size = -1  # 0 once the records differ in size
+        self._runs: dict[int, Messages] = {}  # parts of more than one record
 
     def add(self, messages: Messages, waiter: Waiter) -> None:
-        if self.record_size != messages.record_size:
-            self.record_size = messages.record_size if self.record_size < 0 else 0
-        self.parts.append(messages)
-        self.waiters.append((waiter, messages.commands))
-        self.count += messages.count
-        self.size += len(messages.records)
+        if messages.count > 1:
+            self._runs[len(self.parts)] = messages
+        self.add_records(messages.records, messages.record_size, messages.count, waiter)
+
+    def add_records(self, records: bytes, record_size: int, count: int, waiter: Waiter) -> None:
+        if self.record_size != record_size:
+            self.record_size = record_size if self.record_size < 0 else 0
+        self.parts.append(records)
+        self.waiters.append(waiter)
+        self.count += count
+        self.size += len(records)
 
     @property
     def records(self) -> bytes:
-        return self.parts[0].records if len(self.parts) == 1 else b"".join([p.records for p in self.parts])
+        return self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
 
     @property
     def starts(self) -> list[int] | None:
@@ -41,13 +47,15 @@ class GatheredBlock(Generic[Waiter]):
         if self.record_size:
             return None
         starts = [0]
-        for part in self.parts:
-            base = starts.pop()
-            if part.starts is None:
-                size = part.record_size
-                starts.extend(range(base, base + size * part.count + 1, size))
+        for number, part in enumerate(self.parts):
+            base, run = starts[-1], self._runs.get(number)
+            if run is None:
+                starts.append(base + len(part))
+            elif run.starts is None:
+                size = run.record_size
+                starts.extend(range(base + size, base + size * run.count + 1, size))
             else:
-                starts.extend([base + start for start in part.starts])
+                starts.extend([base + start for start in run.starts[1:]])
         return starts
 
 
@@ -63,10 +71,24 @@ class Gathering(Generic[Waiter]):
         return bool(self.blocks)
 
     def add(self, messages: Messages, waiter: Waiter) -> None:
+        self._block_for(len(messages.records)).add(messages, waiter)
+
+    def add_one(self, record: bytes, waiter: Waiter) -> None:
+        """`add` of a single record, flat: fifty publishers come here for every message."""
+        size = len(record)
+        block = self._block_for(size)
+        if block.record_size != size:
+            block.record_size = size if block.record_size < 0 else 0
+        block.parts.append(record)
+        block.waiters.append(waiter)
+        block.count += 1
+        block.size += size
+
+    def _block_for(self, size: int) -> GatheredBlock[Waiter]:
         blocks = self.blocks
-        if not blocks or (blocks[-1].size + len(messages.records) > GATHER_BYTES and blocks[-1].size):
+        if not blocks or (blocks[-1].size + size > GATHER_BYTES and blocks[-1].size):
             blocks.append(GatheredBlock())
-        blocks[-1].add(messages, waiter)
+        return blocks[-1]
 
     def take(self) -> list[GatheredBlock[Waiter]]:
         blocks, self.blocks = self.blocks, []

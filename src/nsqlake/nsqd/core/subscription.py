@@ -33,6 +33,7 @@ class Subscription:
         "__weakref__",
         "finish_count",
         "in_flight",
+        "is_buffered",
         "is_closing",
         "is_writable",
         "key",
@@ -55,6 +56,7 @@ class Subscription:
         self.slot = 0
         self.ready = 0
         self.in_flight = 0
+        self.is_buffered = False
         self.is_writable = True
         self.is_closing = False
         # Deadlines of first deliveries. All share one timeout, so the deque is in order of deadline.
