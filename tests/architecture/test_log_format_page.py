@@ -43,5 +43,5 @@ def test_journal_entries_are_those_of_the_code() -> None:
 
 
 def test_the_jump_of_offsets_is_that_of_the_code() -> None:
-    assert EPOCH_JUMP == 2**20
-    assert "jumps by 2^20" in section("Offsets and ids")
+    assert EPOCH_JUMP == 2**30
+    assert "jumps by 2^30" in section("Offsets and ids")

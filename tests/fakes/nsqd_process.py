@@ -57,9 +57,18 @@ class NsqdProcess:
             self._process.wait()
 
     def _has_address(self, begin: int) -> bool:
-        found = re.search(r"TCP: listening on (\S+)", self.log[begin:])
-        self.tcp_address = found[1] if found else ""
-        return found is not None
+        self._begin = begin
+        self.tcp_address = self._find_address("TCP")
+        return bool(self.tcp_address)
+
+    def _find_address(self, protocol: str) -> str:
+        found = re.search(rf"{protocol}: listening on (\S+)", self.log[self._begin :])
+        return found[1] if found else ""
+
+    @property
+    def http_address(self) -> str:
+        wait_for(lambda: bool(self._find_address("HTTP")))
+        return self._find_address("HTTP")
 
     def kill(self) -> None:
         """As a crash does it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from nsqlake.runtime.logs import (
+    ALWAYS,
     LINES_PER_SECOND,
     LOG_LEVEL,
     MAX_KINDS,
@@ -144,8 +145,46 @@ def test_what_was_held_back_is_reported_once_with_the_next_line() -> None:
     limit.flush()
 
     assert [(entry.levelno, entry.getMessage()) for entry in reported] == [
-        (logging.ERROR, "suppressed 7 lines: flood %d")
+        (logging.ERROR, "suppressed 7 lines of nsqlake.x, the first: flood 1")
     ]
+
+
+def test_held_back_lines_are_told_apart_by_their_logger() -> None:
+    reported: list[logging.LogRecord] = []
+    limit = RateLimit(reported.append, lines_per_second=1)
+    for name in ("nsqlake.x", "nsqlake.y") * 3:
+        line = record(100.0)
+        line.name = name
+        limit.filter(line)
+
+    limit.flush()
+
+    assert [entry.getMessage().split(",")[0] for entry in reported] == [
+        "suppressed 2 lines of nsqlake.x",
+        "suppressed 2 lines of nsqlake.y",
+    ]
+
+
+def test_the_words_of_a_held_back_line_are_escaped_and_cut() -> None:
+    reported: list[logging.LogRecord] = []
+    limit = RateLimit(reported.append, lines_per_second=0)
+    limit.filter(record(100.0, "x\n" + 200 * "y"))
+    limit.filter(record(100.0, "%d %d"))  # one argument for two places
+
+    limit.flush()
+
+    texts = [entry.getMessage() for entry in reported]
+    assert texts[0].endswith(r"the first: x\n" + 118 * "y" + "... (82 more characters)")
+    assert texts[1].endswith("the first: %d %d")
+
+
+def test_a_line_that_must_not_be_missed_is_not_limited() -> None:
+    limit = RateLimit([].append, lines_per_second=0)
+    total = logging.getLogger("nsqlake.x").makeRecord(
+        "nsqlake.x", logging.ERROR, "x.py", 1, "in all", (), None, extra=ALWAYS
+    )
+
+    assert limit.filter(total)
 
 
 def test_debug_lines_are_not_limited() -> None:
@@ -171,7 +210,7 @@ def test_closing_the_handler_reports_what_was_held_back() -> None:
     handler.close()
 
     assert len(lines(stream)) == LINES_PER_SECOND + 1
-    assert lines(stream)[-1].endswith("INFO: suppressed 2 lines: flood %d")
+    assert lines(stream)[-1].endswith("INFO: suppressed 2 lines of nsqlake.x, the first: flood 1")
 
 
 def test_setting_up_again_replaces_the_handler(stream: io.StringIO) -> None:

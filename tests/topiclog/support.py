@@ -28,10 +28,12 @@ def framed(bodies: Sequence[bytes]) -> dict[str, Any]:
     return arguments | {"starts": starts}
 
 
-def block(bodies: Sequence[bytes], base: int = 0, *, timestamp_ns: int = 7, due_ns: int = 0) -> bytes:
+def block(
+    bodies: Sequence[bytes], base: int = 0, *, timestamp_ns: int = 7, due_ns: int = 0, tag: bytes = b""
+) -> bytes:
     """A block as it lies in a segment."""
-    parts = encode_block(**framed(bodies), base=base, salt=SALT, timestamp_ns=timestamp_ns, due_ns=due_ns)
-    return b"".join(parts)
+    times = {"timestamp_ns": timestamp_ns, "due_ns": due_ns}
+    return b"".join(encode_block(**framed(bodies), base=base, salt=SALT, tag=tag, **times))
 
 
 def open_log(
@@ -48,8 +50,10 @@ def open_log(
     )
 
 
-def append(log: Any, bodies: Sequence[bytes], *, timestamp_ns: int = 7, due_ns: int = 0) -> int:
-    offset: int = log.append(**framed(bodies), timestamp_ns=timestamp_ns, due_ns=due_ns)
+def append(
+    log: Any, bodies: Sequence[bytes], *, timestamp_ns: int = 7, due_ns: int = 0, tag: bytes = b""
+) -> int:
+    offset: int = log.append(**framed(bodies), timestamp_ns=timestamp_ns, due_ns=due_ns, tag=tag)
     return offset
 
 

@@ -51,9 +51,9 @@ class LogAgainstList(RuleBasedStateMachine):
     def messages(self) -> list[Message]:
         return [message for block in self.blocks for message in block]
 
-    @rule(bodies=BODIES, due_ns=st.sampled_from([0, 0, 0, 50, 60]))
-    def append_block(self, bodies: list[bytes], due_ns: int) -> None:
-        base = append(self.log, bodies, due_ns=due_ns)
+    @rule(bodies=BODIES, due_ns=st.sampled_from([0, 0, 0, 50, 60]), tag=st.sampled_from([b"", b"", b"tag"]))
+    def append_block(self, bodies: list[bytes], due_ns: int, tag: bytes = b"") -> None:
+        base = append(self.log, bodies, due_ns=due_ns, tag=tag)
 
         assert base >= self.used
         self.used = base + len(bodies)

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsqlake.topiclog.block import BLOCK_HEADER, BlockFault, Span, block_size, decode_block, encode_block
+from nsqlake.topiclog.block import (
+    BLOCK_HEADER,
+    BlockFault,
+    Span,
+    block_size,
+    block_tag,
+    decode_block,
+    encode_block,
+)
 from tests.topiclog.support import SALT, block, framed
 
 BODIES = st.lists(st.binary(max_size=30), min_size=1, max_size=20)
@@ -44,9 +52,38 @@ def test_what_was_encoded_is_decoded(bodies: list[bytes], base: int, before: byt
     assert block_size(data, len(before)) == len(data) - len(before) - len(b"behind")
 
 
+@given(bodies=BODIES, tag=st.binary(max_size=20))
+def test_a_tag_is_kept_beside_the_records(bodies: list[bytes], tag: bytes) -> None:
+    data = block(bodies, 5, tag=tag)
+
+    span = decode_block(data + b"behind", 0, SALT)
+
+    assert isinstance(span, Span)
+    assert [span.body(i) for i in range(span.count)] == bodies
+    assert span.nbytes == sum(4 + len(body) for body in bodies)
+    assert (block_tag(span), block_size(data, 0)) == (tag, len(data))
+
+
+@pytest.mark.parametrize("bodies", [[b"body", b"bulk"], [b"body", b"longer"]])
+@pytest.mark.parametrize("flags", [0, 2, 3])
+def test_a_tag_that_the_flags_do_not_announce_is_refused(bodies: list[bytes], flags: int) -> None:
+    data = resealed(block(bodies, tag=b"tag"), flags=flags)
+
+    assert decode_block(data, 0, SALT) is BlockFault.LAYOUT
+
+
+@pytest.mark.parametrize("starts", [(0, 8, 99), (1, 8, 18)])
+def test_starts_outside_the_block_are_refused_with_a_tag_too(starts: tuple[int, int, int]) -> None:
+    data = block([b"body", b"longer"], tag=b"tag")
+    begin, end = BLOCK_HEADER.size, BLOCK_HEADER.size + 12
+    places = b"".join(start.to_bytes(4, "big") for start in starts)
+
+    assert decode_block(resealed(data[:begin] + places + data[end:]), 0, SALT) is BlockFault.LAYOUT
+
+
 @given(bodies=BODIES, seed=st.integers(0, 2**31))
 def test_any_flipped_bit_is_noticed(bodies: list[bytes], seed: int) -> None:
-    data = bytearray(block(bodies))
+    data = bytearray(block(bodies, tag=b"tag" * (seed % 2)))
     bit = seed % (len(data) * 8)
 
     data[bit // 8] ^= 1 << bit % 8
@@ -69,7 +106,9 @@ def test_other_bytes_are_no_block() -> None:
     assert decode_block(bytes(100), 0, SALT) is BlockFault.MAGIC
 
 
-@pytest.mark.parametrize("fields", [{"flags": 1}, {"count": 0}, {"count": 3}, {"record_size": 9}])
+@pytest.mark.parametrize(
+    "fields", [{"flags": 1}, {"flags": 2}, {"flags": 3}, {"count": 0}, {"count": 3}, {"record_size": 9}]
+)
 def test_contradicting_fields_are_refused_though_the_checksum_fits(fields: dict[str, int]) -> None:
     data = resealed(block([b"body", b"bulk"]), **fields)
 

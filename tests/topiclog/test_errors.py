@@ -44,7 +44,7 @@ def test_messages_are_made_of_the_fields() -> None:
     assert str(OffsetOutOfRangeError(1, first=2, next_=9)) == "offset 1 is outside [2, 9)"
     assert str(LogClosedError("orders")) == "the log in orders is closed"
     assert str(LogOpenError("orders", broken)) == "cannot open the log in orders: permission denied"
-    assert str(ReadError("a.log", broken)) == "cannot open a.log: permission denied"
+    assert str(ReadError("a.log", broken)) == "cannot read a.log: permission denied"
     assert str(SyncError("orders", broken)) == "cannot sync the log in orders: permission denied"
     assert str(LogOpenError("orders", OSError("no number"))) == "cannot open the log in orders: no number"
 

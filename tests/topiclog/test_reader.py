@@ -156,12 +156,29 @@ def test_a_log_with_nothing_good_left_reads_as_empty(path: Path) -> None:
     log.close()
 
 
-def test_a_read_error_costs_the_unreadable_block_and_the_file_is_set_aside(
+@pytest.mark.parametrize("code", [errno.EIO, errno.EINTR])
+def test_a_read_error_that_passes_costs_nothing(path: Path, files: FaultyFiles, code: int) -> None:
+    log, _report = open_log(path, files=files)
+    messages = fill(log, 4)
+    files.fail("pread", code, times=2)
+
+    with pytest.raises(ReadError, match=r"cannot read .*\.log: "):
+        log.read(FIRST)
+
+    assert drain(log) == messages
+    assert (log.take_damage(), log.count(0, log.next)) == ([], 4)
+    log.close()
+
+
+def test_a_read_error_that_stays_costs_the_unreadable_block_and_the_file_is_set_aside(
     path: Path, files: FaultyFiles
 ) -> None:
     log, _report = open_log(path, files=files, max_bytes_per_file=400)
     messages = fill(log, 4)
-    files.fail("pread", errno.EIO, times=2)
+    files.fail("pread", errno.EIO, times=20)  # each read tries many blocks, then one
+    for _ in range(9):
+        with pytest.raises(ReadError):
+            log.read(FIRST)
 
     assert drain(log) == messages[1:]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from nsqlake.topiclog import EPOCH_JUMP, LogOpenError
+from nsqlake.topiclog import EPOCH_JUMP, Damage, LogOpenError, RecoveryReport
 from nsqlake.topiclog.files import OS_FILES
 from nsqlake.topiclog.recovery import recover
 from tests.fakes.faulty_files import FOREVER, FaultyFiles
@@ -309,3 +309,93 @@ def test_a_loss_that_left_a_segment_empty_is_reported_once(path: Path) -> None:
         assert report.is_spotless
         sync(log)
         crash(log)
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("gone", [slice(0, 1), slice(0, 2), slice(1, 2), slice(2, 3), slice(0, 3)])
+def test_segments_that_vanished_are_told_by_the_indexes_they_left(
+    path: Path, gone: slice, clean: bool
+) -> None:
+    log, _report = open_log(path, max_bytes_per_file=400)
+    messages = fill(log, 6)
+    log.close()
+    for segment in segment_paths(path)[gone]:
+        os.unlink(segment)
+
+    log, report = open_log(path, max_bytes_per_file=400, clean=clean)
+
+    lost = messages[2 * gone.start : 2 * gone.stop]
+    assert report.missing == [(lost[0][0], lost[-1][0] + 1)]
+    assert report.lost_messages == len(lost)
+    assert drain(log) == [message for message in messages if message not in lost]
+    assert log.next >= FIRST + 6
+    log.close()
+
+
+@pytest.mark.parametrize("with_index", [True, False])
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_segment_cut_to_nothing_is_missing(path: Path, number: int, with_index: bool) -> None:
+    log, _report = open_log(path, max_bytes_per_file=400)
+    messages = fill(log, 6)
+    log.close()
+    os.truncate(segment_paths(path)[number], 0)
+    if not with_index:
+        os.unlink(index_paths(path)[number])
+
+    log, report = open_log(path, max_bytes_per_file=400)
+
+    assert report.missing == [(FIRST + 2 * number, FIRST + 2 * number + 2)]
+    assert drain(log) == messages[: 2 * number] + messages[2 * number + 2 :]
+    log.close()
+
+
+def test_a_first_segment_cut_to_nothing_is_counted_without_the_jumps_between_epochs(path: Path) -> None:
+    log, _report = open_log(path)
+    fill(log, 3)
+    crash(log)
+    crash(open_log(path, clean=False)[0])
+    log, _report = open_log(path, clean=False)
+    fill(log, 1)
+    crash(log)
+    os.truncate(segment_paths(path)[0], 0)
+
+    _log, report = open_log(path, clean=False)
+
+    assert report.missing == [(FIRST, FIRST + 3)]
+
+
+def test_a_file_whose_making_was_interrupted_is_not_missing(path: Path) -> None:
+    log, _report = open_log(path)
+    fill(log, 3)
+    crash(log)
+    (path / f"{log.next:020d}.log").touch()
+
+    _log, report = open_log(path, clean=False)
+
+    assert report.is_spotless
+
+
+def test_a_segment_that_is_retired_while_it_is_synced_leaves_no_index(path: Path) -> None:
+    log, _report = open_log(path, max_bytes_per_file=400)
+    fill(log, 7)
+    job = log.begin_sync()
+    assert job is not None
+    log.retire(lambda base, end: base == FIRST or end > FIRST + 6)
+    log.retire(lambda _base, end: end > FIRST + 6)
+    job.run()
+
+    log.end_sync(job, None)
+    crash(log)
+
+    assert index_paths(path) == []
+    assert open_log(path, clean=False)[1].missing == []
+
+
+def test_reports_of_two_openings_are_one() -> None:
+    bad = Damage("1.log", 40, 60, "checksum failed")
+    report = RecoveryReport(damage=[bad], missing=[(10, 20)], torn_bytes=1)
+
+    report.include(RecoveryReport(damage=[bad], missing=[(5, 12), (30, 40)], torn_bytes=2, is_replaced=True))
+
+    assert (report.damage, report.missing, report.torn_bytes) == ([bad], [(5, 20), (30, 40)], 3)
+    assert report.is_replaced

@@ -2,6 +2,7 @@
 
 Nothing that came over a socket can forge or flood the log: what is not printable is escaped, lines are
 cut, and only so many lines of one kind pass per second; the rest is counted and reported.
+A line logged with `extra=ALWAYS` passes in any case: a total, of which no client decides how many there are.
 """
 
 import enum
@@ -21,6 +22,10 @@ LINES_PER_SECOND = 20  # of one kind
 MAX_KINDS = 1_000  # a library that formats eagerly makes every line a kind of its own
 
 PACKAGE = "nsqlake"
+ALWAYS = {"is_unlimited": True}
+
+_FIRST_WORDS_LENGTH = 120
+_OTHER_KINDS = "(other kinds)"
 
 
 class LogLevel(enum.IntEnum):
@@ -86,9 +91,14 @@ class LineFormatter(logging.Formatter):
         return "\n".join(log_line(self.prefix, level, text, record.created) for text in texts)
 
 
-class RateLimit(logging.Filter):
-    """At most `lines_per_second` lines of one format string; what was held back is reported a second later.
+_Kind = tuple[int, str, str]  # level, logger, format string
+_HeldBack = tuple[_Kind, int, str]  # how many lines, and how the first began
 
+
+class RateLimit(logging.Filter):
+    """At most `lines_per_second` lines of one logger, level and format string.
+
+    What was held back is reported a second later: how many, of which logger, and how the first one began.
     The report comes with the next line of any kind, or by `flush`. DEBUG is not limited: who asks for it
     wants it all.
     """
@@ -100,22 +110,25 @@ class RateLimit(logging.Filter):
         self._report = report
         self._lines_per_second = lines_per_second
         self._second = 0
-        self._seen: Counter[tuple[int, str]] = Counter()
+        self._seen: Counter[_Kind] = Counter()
+        self._first: dict[_Kind, str] = {}  # of those held back
         self._lock = threading.Lock()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno <= logging.DEBUG:
+        if record.levelno <= logging.DEBUG or getattr(record, "is_unlimited", False):
             return True
-        kind = (record.levelno, str(record.msg))
-        held_back: dict[tuple[int, str], int] = {}
+        kind = (record.levelno, record.name, str(record.msg))
+        held_back: list[_HeldBack] = []
         with self._lock:
             if int(record.created) != self._second:
                 held_back = self._take()
                 self._second = int(record.created)
             if kind not in self._seen and len(self._seen) >= MAX_KINDS:
-                kind = (record.levelno, "(other kinds)")
+                kind = (record.levelno, record.name, _OTHER_KINDS)
             self._seen[kind] += 1
             passes = self._seen[kind] <= self._lines_per_second
+            if not passes and kind not in self._first:
+                self._first[kind] = escape(_text(record), _FIRST_WORDS_LENGTH)
         self._report_all(held_back)
         return passes
 
@@ -124,18 +137,25 @@ class RateLimit(logging.Filter):
             held_back = self._take()
         self._report_all(held_back)
 
-    def _take(self) -> dict[tuple[int, str], int]:
+    def _take(self) -> "list[_HeldBack]":
         limit = self._lines_per_second
-        held_back = {kind: count - limit for kind, count in self._seen.items() if count > limit}
+        held_back = [(kind, self._seen[kind] - limit, first) for kind, first in self._first.items()]
         self._seen.clear()
+        self._first.clear()
         return held_back
 
-    def _report_all(self, held_back: dict[tuple[int, str], int]) -> None:
-        for (level, kind), count in held_back.items():
-            args = (count, escape(kind, 200))
-            self._report(
-                logging.LogRecord(__name__, level, __file__, 0, "suppressed %d lines: %s", args, None)
-            )
+    def _report_all(self, held_back: "list[_HeldBack]") -> None:
+        text = "suppressed %d lines of %s, the first: %s"
+        for (level, name, _message), count, first in held_back:
+            args = (count, name, first)
+            self._report(logging.LogRecord(__name__, level, __file__, 0, text, args, None))
+
+
+def _text(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError):  # arguments that do not fit: the handler reports that of a line it writes
+        return str(record.msg)
 
 
 class LogHandler(logging.StreamHandler[TextIO]):

@@ -4,6 +4,9 @@ pyOpenSSL rather than `ssl`: the standard library cannot ask for a client certif
 which the policy `require` needs.
 """
 
+import ssl
+from functools import cache
+
 from cryptography.x509.oid import NameOID
 from OpenSSL import SSL
 
@@ -31,6 +34,14 @@ _CIPHER_NAMES = {
     "AES128-SHA256": "AES_128_CBC_SHA256",
     "AES256-SHA384": "AES_256_CBC_SHA384",
 }
+
+
+@cache
+def _suite_numbers() -> dict[str, int]:
+    """By OpenSSL's names. pyOpenSSL tells a suite's name only, the standard library all of them at once."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    return {str(suite["name"]): int(suite["id"]) & 0xFFFF for suite in context.get_ciphers()}
 
 
 class TlsError(StreamError):
@@ -145,6 +156,11 @@ class TlsLayer:
         if suite not in _CIPHER_NAMES:
             return name
         return f"TLS_{exchange}_{authentication}_WITH_{_CIPHER_NAMES[suite]}"
+
+    @property
+    def cipher_number(self) -> int:
+        """The suite's registered number, 0 when it has none that OpenSSL tells."""
+        return _suite_numbers().get(self._connection.get_cipher_name() or "", 0)
 
     @property
     def negotiated_protocol(self) -> str:

@@ -16,6 +16,7 @@ import google_crc32c
 from nsqlake.topiclog.files import Files, read_all, write_all
 
 __all__ = [
+    "damaged_generations",
     "read_atomic",
     "read_newest",
     "remove_atomic",
@@ -62,6 +63,12 @@ def read_newest(files: Files, path: str) -> tuple[bytes | None, bool]:
     entries = [_read_generation(files, _name(path, number)) for number in (0, 1)]
     valid = [entry for entry in entries if entry is not None]
     return (max(valid)[1] if valid else None), len(valid) == len(entries)
+
+
+def damaged_generations(files: Files, path: str) -> list[str]:
+    """The generations that exist and are not whole; raises `OSError` when one cannot be read."""
+    present = [name for name in (_name(path, 0), _name(path, 1)) if files.exists(name)]
+    return [name for name in present if _decode(read_all(files, name)) is None]
 
 
 def spoil_atomic(files: Files, path: str, is_unwanted: Callable[[bytes], bool]) -> None:

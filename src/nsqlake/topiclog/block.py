@@ -10,13 +10,15 @@ A block is the unit of writing, checksumming, caching and delivering. All intege
     base offset   8      offset of the first message
     timestamp     8      ns, of every message in the block
     due           8      0, or the ns timestamp before which no channel may deliver it
-    flags         4      0; any other value is a newer format
+    flags         4      0, or 1: a tag follows the records; any other value is a newer format
     record size   4      size of every record when all are equal, else 0
     producer key  4      0; kept for idempotent publishing
     starts        4 x (count + 1), positions within the records; absent when all records have one size
     records              4-byte size and body each, exactly as in the MPUB they came in
+    tag                  what is left of `length`, if flags say that there is one
 
-The salt is random per log, so a message body can never pass for a block.
+A tag is about the block as a whole and means nothing to this package. The salt is random per log, so a
+message body can never pass for a block.
 """
 
 import struct
@@ -27,9 +29,20 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BLOCK_HEADER", "MAGIC", "BlockFault", "Span", "block_size", "decode_block", "encode_block"]
+__all__ = [
+    "BLOCK_HEADER",
+    "MAGIC",
+    "TAGGED",
+    "BlockFault",
+    "Span",
+    "block_size",
+    "block_tag",
+    "decode_block",
+    "encode_block",
+]
 
 MAGIC = b"NQB1"
+TAGGED = 1  # the flag of a block with a tag
 BLOCK_HEADER = struct.Struct(">4sIIIQQQIII")
 CHECKED_FROM = 8  # the checksum covers everything after itself
 
@@ -126,7 +139,7 @@ class Span:
         return f"Span([{self.base}, {self.end}), record_size={self.record_size}, due_ns={self.due_ns})"
 
 
-def encode_block(
+def encode_block(  # noqa: PLR0913 - one argument for each field
     records: bytes,
     count: int,
     *,
@@ -136,13 +149,15 @@ def encode_block(
     record_size: int = 0,
     starts: Sequence[int] | None = None,
     due_ns: int = 0,
+    tag: bytes = b"",
 ) -> tuple[bytes, bytes]:
-    """The header, with the starts if sizes differ, and the records: to be written one after the other."""
+    """The header, with the starts if sizes differ, and the records with the tag: to be written in turn."""
     length = len(records)
+    flags = TAGGED if tag else 0
     if record_size:
         if count < 1 or count * record_size != length:
             raise ValueError(f"{count} records of {record_size} bytes are not {length} bytes")
-        rest = _REST.pack(length, count, base, timestamp_ns, due_ns, 0, record_size, 0)
+        rest = _REST.pack(length + len(tag), count, base, timestamp_ns, due_ns, flags, record_size, 0)
     else:
         if (
             count < 1
@@ -153,7 +168,10 @@ def encode_block(
         ):
             raise ValueError(f"starts do not frame {count} records in {length} bytes")
         places = struct.pack(f">{count + 1}I", *starts)
-        rest = _REST.pack(length + len(places), count, base, timestamp_ns, due_ns, 0, 0, 0) + places
+        length += len(places) + len(tag)
+        rest = _REST.pack(length, count, base, timestamp_ns, due_ns, flags, 0, 0) + places
+    if tag:
+        records += tag
     return _PREFIX.pack(MAGIC, _extend(_extend(salt, rest), records)) + rest, records
 
 
@@ -183,22 +201,30 @@ def decode_block(data: bytes, position: int, salt: int) -> Span | BlockFault:
         return BlockFault.SHORT
     if crc != _extend(salt, data[position + CHECKED_FROM : end]):
         return BlockFault.CHECKSUM
-    if flags or not count:
+    if flags > TAGGED or not count:
         return BlockFault.LAYOUT
     if record_size:
-        if length != count * record_size:
+        tag_bytes = length - count * record_size
+        if tag_bytes < 0 or bool(tag_bytes) != bool(flags):
             return BlockFault.LAYOUT
         return Span(base, count, record_size, data, first, record_size, None, timestamp_ns, due_ns)
-    starts = _decode_starts(data, first, count, end)
+    starts = _decode_starts(data, first, count, end, has_tag=flags == TAGGED)
     if starts is None:
         return BlockFault.LAYOUT
     return Span(base, count, 0, data, starts[0], 0, starts, timestamp_ns, due_ns)
 
 
-def _decode_starts(data: bytes, first: int, count: int, end: int) -> list[int] | None:
+def block_tag(span: Span) -> bytes:
+    """The tag of a block that was decoded from bytes which begin with it; empty when it has none."""
+    return span.data[span.first + span.nbytes : block_size(span.data, 0)]
+
+
+def _decode_starts(data: bytes, first: int, count: int, end: int, *, has_tag: bool) -> list[int] | None:
     records_at = first + 4 * (count + 1)
     if records_at > end:
         return None
     places = np.frombuffer(data, ">u4", count + 1, first).astype(np.int64) + records_at
     starts: list[int] = places.tolist()
-    return starts if starts[0] == records_at and starts[-1] == end else None
+    if starts[0] != records_at or starts[-1] > end:
+        return None
+    return starts if (starts[-1] < end) == has_tag else None

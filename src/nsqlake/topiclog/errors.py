@@ -85,12 +85,12 @@ class AppendError(TopicLogError):
 
 
 class ReadError(TopicLogError):
-    """A segment cannot be opened just now; its messages are neither lost nor skipped."""
+    """A segment cannot be read just now; its messages are neither lost nor skipped."""
 
     retriable = True
 
     def __init__(self, path: str, error: OSError) -> None:
-        super().__init__(f"cannot open {path}: {describe(error)}")
+        super().__init__(f"cannot read {path}: {describe(error)}")
         self.path, self.errno = path, error.errno
 
 

@@ -1,12 +1,13 @@
 """A log that lives in memory only, behind the interface of `TopicLog`: for #ephemeral topics."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from nsqlake.topiclog.block import Span
 from nsqlake.topiclog.damage import Damage
 from nsqlake.topiclog.errors import LogClosedError
 from nsqlake.topiclog.options import LogOptions
+from nsqlake.topiclog.raw_blocks import RawBlocks, encode_span
 from nsqlake.topiclog.sync_job import SyncJob
 from nsqlake.topiclog.tail_cache import TailCache
 
@@ -19,17 +20,20 @@ class MemoryLog:
     failed: str | None = None
     dirty_messages = 0
     nbytes = 0
+    segment_count = 0
     damaged_blocks = 0
     damaged_messages = 0
 
     def __init__(self, *, uuid: bytes, first_offset: int, options: LogOptions) -> None:
         self.path = ""
         self.uuid = uuid
+        self.salt = 0
         self.epoch = 1
         self.next = first_offset
         self.dropped = 0
         self._tail = TailCache(options.mem_messages, options.mem_bytes)
         self._due: deque[tuple[int, int, int]] = deque()
+        self._tags: deque[tuple[int, int, bytes]] = deque()
         self._is_closed = False
 
     @property
@@ -63,6 +67,7 @@ class MemoryLog:
         record_size: int = 0,
         starts: Sequence[int] | None = None,
         due_ns: int = 0,
+        tag: bytes = b"",
     ) -> int:
         """Keep the records as one span and return the offset of the first."""
         if self._is_closed:
@@ -75,6 +80,10 @@ class MemoryLog:
             while self._due and self._due[0][0] < self.first:
                 self._due.popleft()
             self._due.append((base, count, due_ns))
+        if tag:
+            while self._tags and self._tags[0][0] < self.first:
+                self._tags.popleft()
+            self._tags.append((base, count, tag))
         return base
 
     def append_one(self, record: bytes, timestamp_ns: int) -> int:
@@ -85,6 +94,39 @@ class MemoryLog:
         if self._is_closed:
             raise LogClosedError(self.path)
         return self._tail.find(offset)
+
+    def read_block(self, offset: int) -> Span | None:
+        """The one message at `offset` with the rest of its block."""
+        span = self.read(offset)
+        return span if span is not None and span.base <= offset else None
+
+    def raw_blocks(self, offset: int, max_bytes: int, *, verified: bool = False) -> RawBlocks:
+        """Whole blocks, encoded as a file would hold them, from the one that holds `offset` on."""
+        blocks, encoded = RawBlocks(offset), list[bytes]()
+        while (span := self.read(blocks.next)) is not None:
+            block = encode_span(span, self.salt)
+            max_bytes -= len(block)
+            if encoded and max_bytes < 0:
+                break
+            blocks.base = span.base if not encoded else blocks.base
+            blocks.next = span.end
+            encoded.append(block)
+        blocks.data = b"".join(encoded)
+        return blocks
+
+    def is_whole_since(self, origin: int) -> bool:
+        """Whether nothing was ever removed from the beginning of a log that had this `origin`."""
+        return self.first <= origin
+
+    @property
+    def origin(self) -> int:
+        """What `is_whole_since` takes for the beginning of a log that holds nothing yet."""
+        return self.next
+
+    def tags(self, start: int, stop: int) -> Iterator[tuple[int, int, bytes]]:
+        """(base, count, tag) of the blocks in [start, stop) that have a tag."""
+        start = max(start, self.first)
+        return iter([block for block in self._tags if block[0] + block[1] > start and block[0] < stop])
 
     def count(self, start: int, stop: int) -> int:
         """How many messages of [start, stop) the log holds."""

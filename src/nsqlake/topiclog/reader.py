@@ -4,11 +4,12 @@ import errno
 import os
 from array import array
 from bisect import bisect_right
+from collections import Counter
 
 import numpy as np
 import numpy.typing as npt
 
-from nsqlake.topiclog.block import BlockFault, Span
+from nsqlake.topiclog.block import BlockFault, Span, block_tag
 from nsqlake.topiclog.chunk import Chunk, Placed, decode_blocks
 from nsqlake.topiclog.damage import Damage, DamageCounter, set_aside
 from nsqlake.topiclog.errors import ReadError, describe
@@ -22,6 +23,7 @@ READ_BYTES = 256 * 1024
 _MAX_CACHED_BYTES = 8 * READ_BYTES
 _MAX_CACHED_CHUNKS = 16
 _MAX_OPEN_SEGMENTS = 4
+_MAX_FAILED_READS = 10  # of one block; a channel tries once per second
 
 
 class SegmentReader:
@@ -34,6 +36,7 @@ class SegmentReader:
         self._damage = damage
         self._chunks: list[Chunk] = []  # the last used at the end
         self._open: dict[Segment, int] = {}  # the last used at the end
+        self._failed_reads: Counter[tuple[Segment, int]] = Counter()  # by position of the block
 
     @property
     def nbytes(self) -> int:
@@ -73,6 +76,20 @@ class SegmentReader:
         """One block by its number, past the cache; None when it is damaged."""
         return self._load(segment, number, number + 1).find(segment.index.offset(number))
 
+    def locate(self, offset: int) -> tuple[Segment, int] | None:
+        """The segment and number of the first block that ends after `offset`, None when there is none."""
+        for segment in self._segments.all[self._segments.start_at(offset) :]:
+            number = segment.index.find(offset)
+            if number < len(segment.index):
+                return segment, number
+        return None
+
+    def read_tag(self, segment: Segment, number: int) -> tuple[int, int, bytes]:
+        """First offset, count and tag of one block; the tag is empty when it has none or is damaged."""
+        base, count = segment.index.offset(number), segment.index.counts[number]
+        span = self.read_block(segment, number)
+        return base, count, b"" if span is None else block_tag(span)
+
     def _read_segments(self, offset: int) -> Span | None:
         i = self._segments.start_at(offset)
         while i < len(self._segments.all):
@@ -111,9 +128,15 @@ class SegmentReader:
         except OSError as error:
             if stop - start > 1:
                 return self._load(segment, start, start + 1)
+            self._failed_reads[segment, position] += 1
+            if self._failed_reads[segment, position] < _MAX_FAILED_READS:
+                raise ReadError(segment.path, error) from error
+            # A sector that is gone for good must not hold up everything behind it.
+            del self._failed_reads[segment, position]
             segment.is_unreadable = True
             self._discard(segment, start, stop, b"", describe(error))
             return Chunk(first, end, [], 0)
+        del self._failed_reads[segment, position]
         placed = Placed(
             _wide(index.positions[start:stop]) - position,
             _wide(index.bases[start:stop]) + index.base,

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from nsqlake.topiclog.atomic_file import remove_stale_temps
 from nsqlake.topiclog.damage import Damage, set_aside
 from nsqlake.topiclog.files import Files, read_all
+from nsqlake.topiclog.gaps import Gaps
 from nsqlake.topiclog.identity import IDENTITY_NAME, Identity, read_identity
 from nsqlake.topiclog.index import BlockIndex
 from nsqlake.topiclog.scan import BadStretch, Scan, scan_segment
 from nsqlake.topiclog.segment import (
     EPOCH_JUMP,
+    INDEX_SUFFIX,
     SEGMENT_HEADER_BYTES,
     Segment,
     SegmentHeader,
@@ -36,6 +38,7 @@ class RecoveryReport:
     torn_messages: int = 0  # what the torn blocks say they held; never acknowledged, unless the file was cut
     damage: list[Damage] = field(default_factory=list)
     missing: list[tuple[int, int]] = field(default_factory=list)  # offset ranges of vanished segments
+    is_replaced: bool = False  # the whole log was gone, and a new one begins
     rebuilt_indexes: int = 0
     damaged_headers: int = 0
     rebuilt_identity: bool = False
@@ -53,10 +56,29 @@ class RecoveryReport:
             self.torn_blocks
             or self.damage
             or self.missing
+            or self.is_replaced
             or self.damaged_headers
             or self.rebuilt_identity
             or self.set_aside
         )
+
+    def note_missing(self, start: int, end: int) -> None:
+        """Add a range of `missing`; several signs may tell of the same one."""
+        gaps = Gaps()
+        for range_ in (*self.missing, (start, end)):
+            gaps.add(*range_)
+        self.missing = gaps.ranges()
+
+    def include(self, earlier: "RecoveryReport") -> None:
+        """Add what an earlier opening of the same log found and put right."""
+        for name in ("torn_blocks", "torn_bytes", "torn_messages", "rebuilt_indexes", "damaged_headers"):
+            setattr(self, name, getattr(self, name) + getattr(earlier, name))
+        self.damage = [*earlier.damage, *(found for found in self.damage if found not in earlier.damage)]
+        self.set_aside = [*earlier.set_aside, *self.set_aside]
+        self.rebuilt_identity = self.rebuilt_identity or earlier.rebuilt_identity
+        self.is_replaced = self.is_replaced or earlier.is_replaced
+        for start, end in earlier.missing:
+            self.note_missing(start, end)
 
 
 @dataclass(slots=True)
@@ -88,13 +110,15 @@ def recover(files: Files, directory: str, *, clean: bool) -> Recovered:
     everything = _candidates(files, directory)
     identity = _identity(files, directory, everything, report)
     next_ = max([identity.floor if identity else 0, *(candidate.base for candidate in everything)])
+    for candidate, successor in itertools.zip_longest(everything, everything[1:]):
+        _report_emptied(files, candidate, successor, report)
     candidates = [candidate for candidate in everything if _is_ours(files, candidate, identity, report)]
     found = Recovered(identity, [], next_, [], not everything, report)
     for candidate, successor in itertools.zip_longest(candidates, candidates[1:]):
         trust_index = successor is not None or (clean and candidate is everything[-1])
         _recover_one(files, candidate, successor, found, trust_index=trust_index)
     _report_missing(found)
-    _remove_orphan_indexes(files, directory, found.segments)
+    _remove_orphan_indexes(files, directory, found)
     return found
 
 
@@ -184,11 +208,15 @@ def _epoch(candidate: _Candidate, found: Recovered) -> int:
 
 
 def _load_index(files: Files, candidate: _Candidate) -> tuple[BlockIndex, int] | None:
+    loaded = _read_index(files, index_path(candidate.path))
+    return loaded if loaded is not None and loaded[0].base == candidate.base else None
+
+
+def _read_index(files: Files, path: str) -> tuple[BlockIndex, int] | None:
     try:
-        loaded = BlockIndex.decode(read_all(files, index_path(candidate.path)))
+        return BlockIndex.decode(read_all(files, path))
     except OSError:
         return None
-    return loaded if loaded is not None and loaded[0].base == candidate.base else None
 
 
 def _rebuild(
@@ -278,11 +306,41 @@ def _report_missing(found: Recovered) -> None:
         vanished = segment.vanished_before(successor)
         # A segment without blocks is what retirement leaves in the middle of a log.
         if vanished and not segment.is_empty:
-            found.report.missing.append((segment.end, segment.end + vanished))
+            found.report.note_missing(segment.end, segment.end + vanished)
 
 
-def _remove_orphan_indexes(files: Files, directory: str, segments: list[Segment]) -> None:
-    wanted = {os.path.basename(index_path(segment.path)) for segment in segments}
+def _report_emptied(
+    files: Files, candidate: _Candidate, successor: _Candidate | None, report: RecoveryReport
+) -> None:
+    """A file too short for a header is of a stop while it was made, unless anything tells of its blocks."""
+    if candidate.size >= SEGMENT_HEADER_BYTES:
+        return
+    loaded = _load_index(files, candidate)
+    if loaded is not None:
+        report.note_missing(candidate.base, loaded[0].last_end)
+    elif successor is not None:
+        # How many epochs lie between is not known. Each adds the same jump, far more than a segment holds.
+        report.note_missing(candidate.base, candidate.base + (successor.base - candidate.base) % EPOCH_JUMP)
+
+
+def _remove_orphan_indexes(files: Files, directory: str, found: Recovered) -> None:
+    """An index without its segment tells what is missing: retirement removes the index first."""
+    wanted = {index_path(segment.path) for segment in found.segments}
+    foreign = {index_path(path.removesuffix(".bad")) for path in found.report.set_aside}
     for name in files.listdir(directory):
-        if name.endswith(".index") and name not in wanted:
-            files.unlink(os.path.join(directory, name))
+        path = os.path.join(directory, name)
+        if not name.endswith(INDEX_SUFFIX) or path in wanted:
+            continue
+        loaded = None if path in foreign else _read_index(files, path)
+        if loaded is not None:
+            found.report.note_missing(loaded[0].base, loaded[0].last_end)
+            _raise_end(found, loaded[0])
+        files.unlink(path)
+
+
+def _raise_end(found: Recovered, lost: BlockIndex) -> None:
+    """No offset of a lost segment is given out again; behind the last segment it is known as lost now."""
+    found.next = max(found.next, lost.end)
+    last = found.segments[-1].index if found.segments else None
+    if last is not None and last.base < lost.base:
+        last.end = max(last.end, lost.end)

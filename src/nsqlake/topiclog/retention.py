@@ -1,4 +1,8 @@
-"""Which segments may go: a pure decision."""
+"""Which segments may go: a pure decision.
+
+A segment goes when no channel needs it and neither rule of the policy keeps it. The rules are a floor, not a
+limit: what a channel has yet to finish stays, however old it is and however much there is of it.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

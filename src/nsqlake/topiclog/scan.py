@@ -8,7 +8,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 
-from nsqlake.topiclog.block import BLOCK_HEADER, CHECKED_FROM, MAGIC, BlockFault
+from nsqlake.topiclog.block import BLOCK_HEADER, CHECKED_FROM, MAGIC, TAGGED, BlockFault
 from nsqlake.topiclog.chunk import headers_at
 from nsqlake.topiclog.files import Files
 from nsqlake.topiclog.index import BlockIndex
@@ -101,13 +101,9 @@ class _Scanner:
         size = _HEADER_BYTES + length
         if position + size > window.file_size:
             return self._no(BlockFault.SHORT)
-        starts_size = length if record_size else 4 * (count + 1)
-        if (
-            flags
-            or not count
-            or count * record_size != (length if record_size else 0)
-            or starts_size > length
-        ):
+        least = count * record_size if record_size else 4 * (count + 1)
+        is_framed = least <= length and (not record_size or (least < length) == bool(flags))
+        if flags > TAGGED or not count or not is_framed:
             return self._no(BlockFault.LAYOUT)
         if not self.index.end <= base < self.index.base + 2**32:
             return self._no(BlockFault.LAYOUT)
@@ -143,11 +139,13 @@ class _Scanner:
         bases, counts = heads["base"].astype(np.int64), heads["count"].astype(np.int64)
         lengths, sizes = heads["length"].astype(np.int64), heads["record_size"].astype(np.int64)
         expected = np.concatenate(([self.index.end], bases[:-1] + counts[:-1]))
+        least = np.where(sizes > 0, sizes * counts, 4 * (counts + 1))
         plausible = (
             (heads["magic"] == MAGIC)
-            & (heads["flags"] == 0)
+            & (heads["flags"] <= TAGGED)
             & (counts > 0)
-            & np.where(sizes > 0, sizes * counts == lengths, lengths >= 4 * (counts + 1))
+            & (least <= lengths)
+            & ((sizes == 0) | ((least < lengths) == (heads["flags"] == TAGGED)))
             & (bases == expected)
             & (bases < self.index.base + 2**32)
         )

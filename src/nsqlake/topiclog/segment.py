@@ -22,6 +22,7 @@ from nsqlake.topiclog.index import BlockIndex
 
 __all__ = [
     "EPOCH_JUMP",
+    "INDEX_SUFFIX",
     "SEGMENT_HEADER_BYTES",
     "Segment",
     "SegmentHeader",
@@ -34,11 +35,11 @@ _PREFIX = struct.Struct(">4sI")
 _REST = struct.Struct(">16sIIQ")
 _MAGIC = b"NQS1"
 _SUFFIX = ".log"
-_INDEX_SUFFIX = ".index"
+INDEX_SUFFIX = ".index"
 _DIGITS = 20
 SEGMENT_HEADER_BYTES = _PREFIX.size + _REST.size
 # After an unclean stop the next offset jumps: a power loss may have taken messages whose ids were given out.
-EPOCH_JUMP = 2**20
+EPOCH_JUMP = 2**30
 
 
 class SegmentHeader(NamedTuple):
@@ -77,13 +78,13 @@ def parse_segment_name(name: str) -> int | None:
 
 
 def index_path(segment_path: str) -> str:
-    return segment_path.removesuffix(_SUFFIX) + _INDEX_SUFFIX
+    return segment_path.removesuffix(_SUFFIX) + INDEX_SUFFIX
 
 
 class Segment:
     """A segment and its index; `fd` is -1 unless it is written to or waits to be synced."""
 
-    __slots__ = ("base", "epoch", "fd", "index", "is_unreadable", "path", "size")
+    __slots__ = ("base", "epoch", "fd", "index", "is_unreadable", "path", "readers", "size")
 
     def __init__(self, path: str, index: BlockIndex, *, epoch: int, size: int, fd: int = -1) -> None:
         self.path = path
@@ -92,6 +93,7 @@ class Segment:
         self.epoch = epoch
         self.size = size  # the end of the last whole block
         self.fd = fd
+        self.readers = 0  # who sends parts of the file somewhere; it must not be cut meanwhile
         self.is_unreadable = False  # a read failed: the file is set aside instead of deleted
 
     @classmethod

@@ -72,7 +72,7 @@ class SegmentList:
         """What may go, the active segment among them if nobody needs it."""
         extents = [Extent(s.base, s.end, s.size, s.index.newest_ns) for s in self.all]
         numbers = removable(extents, lambda base, end: base < end and needed(base, end), policy)
-        return [self.all[number] for number in numbers]
+        return [self.all[number] for number in numbers if not self.all[number].readers]
 
     def remove(self, segments: list[Segment], release: Callable[[Segment], None]) -> list[tuple[str, int]]:
         """Remove those that are not active; return path and end offset of those whose messages are gone."""

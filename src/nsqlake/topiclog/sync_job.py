@@ -42,6 +42,10 @@ class SyncJob:
         for path, index, size in self._indexes:
             write_index(self._files, path, index, size)
 
+    def was_cut(self, segment: Segment) -> bool:
+        """Whether the segment lost its blocks to retirement since the job was made."""
+        return all((path, size) != (segment.path, segment.size) for path, _index, size in self._indexes)
+
     def _sync_path(self, path: str) -> None:
         try:
             fd = self._files.open(path, os.O_RDONLY)

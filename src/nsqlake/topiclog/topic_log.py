@@ -7,18 +7,19 @@ of the machine once a sync that began later has ended.
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from nsqlake.topiclog.block import BLOCK_HEADER, Span, encode_block, encode_single_head
 from nsqlake.topiclog.damage import Damage, DamageCounter
-from nsqlake.topiclog.errors import LogClosedError, LogOpenError, SyncError, describe
+from nsqlake.topiclog.errors import LogClosedError, LogOpenError, ReadError, SyncError, describe
 from nsqlake.topiclog.files import OS_FILES, Files
 from nsqlake.topiclog.identity import Identity
 from nsqlake.topiclog.options import LogOptions
+from nsqlake.topiclog.raw_blocks import RawBlocks, find_raw_blocks
 from nsqlake.topiclog.reader import SegmentReader
 from nsqlake.topiclog.recovery import Recovered, RecoveryReport, recover
 from nsqlake.topiclog.retention import RetentionPolicy
-from nsqlake.topiclog.segment import EPOCH_JUMP, Segment
+from nsqlake.topiclog.segment import EPOCH_JUMP, Segment, index_path
 from nsqlake.topiclog.segment_list import SegmentList
 from nsqlake.topiclog.sync_job import SyncJob, SyncState, write_index
 from nsqlake.topiclog.tail_cache import TailCache
@@ -49,6 +50,7 @@ class TopicLog:
         self._reader = SegmentReader(files, identity.salt, self._segments, self._damage)
         self._writer = SegmentWriter(files, path, self._segments, self._sync, identity, options)
         self._is_closed = self._is_deleted = False
+        self._oldest_of: tuple[Segment, int] | None = None  # the active segment's first timestamp
 
     @classmethod
     def open(
@@ -81,7 +83,7 @@ class TopicLog:
         report.is_unclean = not (report.is_new or goes_on)
         next_ = found.next if found.segments else max(found.next, first_offset)
         if given_out > next_:
-            report.missing.append((next_, given_out))
+            report.note_missing(next_, given_out)
             next_ = given_out
         if report.is_unclean:
             next_ += EPOCH_JUMP
@@ -98,6 +100,11 @@ class TopicLog:
     @property
     def uuid(self) -> bytes:
         return self._identity.uuid
+
+    @property
+    def salt(self) -> int:
+        """What the checksum of every block begins with."""
+        return self._identity.salt
 
     @property
     def epoch(self) -> int:
@@ -148,6 +155,11 @@ class TopicLog:
         return self._segments.nbytes
 
     @property
+    def segment_count(self) -> int:
+        """Files, those that were cut down to their header not counted."""
+        return sum(not segment.is_empty for segment in self._segments.all)
+
+    @property
     def memory_bytes(self) -> int:
         """Bytes held in memory: the newest blocks and what was read back last."""
         return self._tail.nbytes + self._reader.nbytes
@@ -170,16 +182,18 @@ class TopicLog:
         record_size: int = 0,
         starts: Sequence[int] | None = None,
         due_ns: int = 0,
+        tag: bytes = b"",
     ) -> int:
         """Write `count` size-prefixed records as one block and return the offset of the first.
 
         Either all records have `record_size`, or `starts` has their positions and the end of the last.
+        `tag` is kept with the block, for `tags` to find.
         Raises `AppendError` when nothing was appended.
         """
         if self._is_closed:
             raise LogClosedError(self.path)
         base = self.next
-        head, records = encode_block(
+        head, written = encode_block(
             records,
             count,
             base=base,
@@ -188,8 +202,9 @@ class TopicLog:
             record_size=record_size,
             starts=starts,
             due_ns=due_ns,
+            tag=tag,
         )
-        segment, position = self._writer.append(head, records, base)
+        segment, position = self._writer.append(head, written, base)
         segment.index.add(base, position, count, timestamp_ns, due_ns)
         self.next = base + count
         self._sync.dirty_messages += count
@@ -224,6 +239,52 @@ class TopicLog:
             if first is None or offset < first:
                 return self._reader.read(offset)
         return self._tail.find(offset)
+
+    def read_block(self, offset: int) -> Span | None:
+        """The message at `offset` with the rest of its block; reads less of the file than `read`."""
+        if self._is_closed:
+            raise LogClosedError(self.path)
+        in_memory, span = self._tail.first, None
+        if in_memory is not None and offset >= in_memory:
+            span = self._tail.find(offset)
+        elif (found := self._reader.locate(offset)) is not None and found[0].index.offset(found[1]) <= offset:
+            span = self._reader.read_block(*found)
+        return span if span is not None and span.base <= offset else None
+
+    def raw_blocks(self, offset: int, max_bytes: int, *, verified: bool = False) -> RawBlocks:
+        """Whole blocks as they lie in the files, from the one that holds `offset` on, about `max_bytes`.
+
+        At least one, if there is any. Checksums are left to the reader; `verified` has that of the first
+        block tested, so that a reader who found it damaged gets past it. Raises `ReadError`.
+        """
+        if self._is_closed:
+            raise LogClosedError(self.path)
+        while verified and (found := self._reader.locate(offset)) is not None:
+            if self._reader.read_block(*found) is not None:
+                break
+        return find_raw_blocks(self._files, self._segments, offset, max_bytes)
+
+    @property
+    def origin(self) -> int:
+        """What `is_whole_since` takes for the beginning of a log that holds nothing yet."""
+        return self.next - EPOCH_JUMP * (self.epoch - 1)
+
+    def is_whole_since(self, origin: int) -> bool:
+        """Whether nothing was ever removed from the beginning of a log that had this `origin`."""
+        first = self.first
+        epoch = next((segment.epoch for segment in self._segments.all if segment.base == first), self.epoch)
+        # Offsets that were skipped at the start of an epoch were never given out.
+        return first - EPOCH_JUMP * (epoch - 1) <= origin
+
+    def tags(self, start: int, stop: int) -> Iterator[tuple[int, int, bytes]]:
+        """(base, count, tag) of the blocks in [start, stop) that have a tag, each read from its segment."""
+        while not self._is_closed and start < stop and (found := self._reader.locate(start)) is not None:
+            base, count, tag = self._reader.read_tag(*found)
+            if base >= stop:
+                return
+            if tag:
+                yield base, count, tag
+            start = base + count
 
     def count(self, start: int, stop: int) -> int:
         """How many messages of [start, stop) the log holds."""
@@ -273,6 +334,7 @@ class TopicLog:
 
     def end_sync(self, job: SyncJob, error: OSError | None) -> None:
         """Take note of how `job` ended. After a failed sync nobody knows what is on the disk: no retry."""
+        self._remove_late_indexes(job)
         self._sync.end(job, error)
         if error is not None:
             self._writer.failed = f"sync failed: {describe(error)}"
@@ -282,19 +344,44 @@ class TopicLog:
     def retire(
         self, needed: Callable[[int, int], bool], *, keep_bytes: int = 0, keep_after_ns: int | None = None
     ) -> list[str]:
-        """Delete the segments for which `needed(base, end)` is False; return their paths."""
+        """Delete the segments for which `needed(base, end)` is False and that no rule keeps.
+
+        Returns their paths. The active segment is closed first when it is large, or when messages in it have
+        outlived `keep_after_ns`: so no message stays much longer than twice the time it is to be kept.
+        """
         policy = RetentionPolicy(keep_bytes, keep_after_ns)
         segments = self._segments
         retired = self._remove(segments.removable(needed, policy))
         active = segments.active
-        is_worth_it = active is not None and active.size > self._writer.limit // 4
-        if is_worth_it and active in segments.removable(needed, policy) and self._writer.roll(self.next):
+        if active is not None and self._has_to_roll(active, needed, policy) and self._writer.roll(self.next):
             retired += self._remove(segments.removable(needed, policy))
         for _path, end in retired:
             self._sync.directory_changed = True
             # A span in memory may hold messages of several blocks, so also of a segment that is gone.
             self._tail.cut_below(end)
         return [path for path, _end in retired]
+
+    def _has_to_roll(
+        self, active: Segment, needed: Callable[[int, int], bool], policy: RetentionPolicy
+    ) -> bool:
+        if active.size > self._writer.limit // 4 and active in self._segments.removable(needed, policy):
+            return True
+        if policy.keep_after_ns is None or active.size <= policy.keep_bytes or not len(active.index):
+            return False
+        # While a channel needs the oldest message nothing is gained, only files.
+        oldest = active.index.offset(0)
+        return self._oldest_ns(active) < policy.keep_after_ns and not needed(oldest, oldest + 1)
+
+    def _oldest_ns(self, active: Segment) -> int:
+        if self._oldest_of is None or self._oldest_of[0] is not active:
+            try:
+                span = self._reader.read_block(active, 0)
+            except ReadError:
+                span = None
+            if span is None:
+                return active.index.newest_ns
+            self._oldest_of = active, span.timestamp(0)
+        return self._oldest_of[1]
 
     def close(self) -> None:
         """Make everything durable and close; raises `SyncError`, closed all the same, when that failed."""
@@ -341,6 +428,13 @@ class TopicLog:
     def _release(self, segment: Segment) -> None:
         self._reader.release(segment)
         self._sync.release(segment)
+
+    def _remove_late_indexes(self, job: SyncJob) -> None:
+        """An index of a segment that was retired during the job would tell of a loss at the next start."""
+        for segment in job.closed:
+            if segment not in self._segments.all or job.was_cut(segment):
+                with contextlib.suppress(OSError):
+                    self._files.unlink(index_path(segment.path))
 
     def _close_descriptors(self) -> None:
         self._reader.close()
