@@ -15,7 +15,7 @@ from bench.load.connection import Address
 from bench.load.errors import LoadError
 
 START_SECONDS = 30
-LISTENING = re.compile(r"TCP: listening on (\S+):(\d+)")
+LISTENING = re.compile(r"\b(TCP|HTTP): listening on (\S+):(\d+)")
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 IDLE_SLICE_SECONDS = 0.1
 IDLE_SHARE = 0.1
@@ -32,6 +32,8 @@ class Broker:
         self._arguments = [*command, *addresses, f"--data-path={self._directory.name}", *flags]
         self._tail: collections.deque[str] = collections.deque(maxlen=20)
         self._listening = threading.Event()
+        self._http_address: Address = ("", 0)
+        self._listening_http = threading.Event()
 
     def __enter__(self) -> Self:
         self._process = self._start()
@@ -67,10 +69,25 @@ class Broker:
         with log:
             for line in log:
                 self._tail.append(line)
-                if not self._listening.is_set() and (match := LISTENING.search(line)):
-                    self.address = (match[1], int(match[2]))
-                    self._listening.set()
+                if match := LISTENING.search(line):
+                    self._note(match[1], (match[2], int(match[3])))
         self._listening.set()
+        self._listening_http.set()
+
+    def _note(self, listener: str, address: Address) -> None:
+        if listener == "TCP":
+            self.address = address
+            self._listening.set()
+        else:
+            self._http_address = address
+            self._listening_http.set()
+
+    @property
+    def http_address(self) -> Address:
+        self._listening_http.wait(START_SECONDS)
+        if not self._http_address[1]:
+            raise LoadError(f"{self._arguments[0]} has no HTTP listener")
+        return self._http_address
 
     def cpu_seconds(self) -> float:
         with open(f"/proc/{self._process.pid}/stat") as file:

@@ -82,7 +82,35 @@ class MemoryLoad:
     messages: int
 
 
-AnyLoad = PublishLoad | DeliverLoad | BothLoad | LatencyLoad | MemoryLoad
+@dataclass(frozen=True, slots=True)
+class WrkLoad:
+    """POST the same body as fast as the answers allow, with wrk; `body` has `messages` messages."""
+
+    path: str
+    body: bytes
+    messages: int = 1
+    connections: int = 20
+    threads: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class StatsLoad:
+    """Ask for all statistics again and again while `per_second` messages flow to a consumer."""
+
+    topics: int
+    per_second: int = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogReadLoad:
+    """Read the raw log on one connection, `max_bytes` at a time."""
+
+    messages: int
+    max_bytes: int
+
+
+HttpLoad = WrkLoad | StatsLoad | LogReadLoad
+AnyLoad = PublishLoad | DeliverLoad | BothLoad | LatencyLoad | MemoryLoad | HttpLoad
 
 
 @dataclass(frozen=True, slots=True)

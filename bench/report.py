@@ -49,7 +49,7 @@ def _figure(row: Row, side: Side | None) -> str:
 def _goal(row: Row) -> str:
     sign = ">=" if row.metric.better is Better.HIGHER else "<="
     ratio = "" if row.metric.goal is None else f"{sign} {row.metric.goal:g}"
-    limit = "" if row.metric.limit is None else f"< {row.metric.limit:g}{row.metric.unit}"
+    limit = "" if row.metric.limit is None else f"{sign} {row.metric.limit:g} {row.metric.unit}"
     return ", ".join(filter(None, (ratio, limit)))
 
 

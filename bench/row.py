@@ -80,9 +80,11 @@ class Row:
         """`goal`, `floor` (between the two), `below`, or nothing where there is nothing to compare with."""
         if self.failure:
             return "failed"
-        if self._is_over_limit():
+        if self._is_beyond_limit():
             return "below"
         ratio, goal, floor = self.ratio, self.metric.goal, self.metric.floor
+        if goal is None and self.metric.limit is not None:
+            return "goal"
         if ratio is None or goal is None or floor is None:
             return ""
         if self._reaches(ratio, goal):
@@ -92,9 +94,14 @@ class Row:
     def _reaches(self, ratio: float, bound: float) -> bool:
         return ratio >= bound if self.metric.better is Better.HIGHER else ratio <= bound
 
-    def _is_over_limit(self) -> bool:
+    def _is_beyond_limit(self) -> bool:
         limit = self.metric.limit
-        return limit is not None and self.ours is not None and self.ours.median(self.metric.key) > limit
+        return limit is not None and self.ours is not None and not self._reaches(self._our_median, limit)
+
+    @property
+    def _our_median(self) -> float:
+        assert self.ours is not None
+        return self.ours.median(self.metric.key)
 
     @property
     def notes(self) -> str:

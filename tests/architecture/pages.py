@@ -21,7 +21,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    names = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md")
+    names = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
     return [*(ROOT / name for name in names), *sorted((ROOT / "docs").rglob("*.md"))]
 
 

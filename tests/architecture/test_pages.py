@@ -36,7 +36,11 @@ FLAGS_OF_BENCH = {
     "--quick",
     "--data-root",
 }
-FLAGS_OF_OTHERS = {"benchmarks.md": FLAGS_OF_BENCH, "configuration.md": {"--name"}}
+FLAGS_OF_OTHERS = {
+    "benchmarks.md": FLAGS_OF_BENCH,
+    "configuration.md": {"--name"},
+    "operations.md": {"--live"},
+}
 
 
 def exists(name: str, page: Path) -> bool:

@@ -1,10 +1,7 @@
 """AUTH: the auth server decides, and nothing guarded happens without its word."""
 
-import asyncio
-import contextlib
 import json
 from collections.abc import Iterator
-from threading import Thread
 
 import pytest
 
@@ -21,21 +18,6 @@ GUARDED = {
     "DPUB": commands.dpub("guarded", 0, b"x"),
     "SUB": commands.sub("guarded", "c"),
 }
-
-
-@pytest.fixture
-def auth_server() -> Iterator[FakeAuthServer]:
-    """On a loop of its own: the daemon waits for it as it would for another machine."""
-    loop = asyncio.new_event_loop()
-    thread = Thread(target=loop.run_forever)
-    thread.start()
-    server = FakeAuthServer()
-    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
-    with contextlib.closing(loop):
-        yield server
-        asyncio.run_coroutine_threadsafe(server.__aexit__(None, None, None), loop).result(10)
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
 
 
 @pytest.fixture

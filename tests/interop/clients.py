@@ -34,8 +34,8 @@ Prepare = Callable[[Client], list[str] | ClientUnavailableError]
 def _prepare_go_nsq(folder: Path) -> list[str]:
     source, binary = HERE / "go_nsq", folder / "go_nsq"
     install = "apt-get install golang-go (1.18 or newer)"
-    _require("go-nsq", "go", install)
-    _fetch("go-nsq", ["go", "mod", "download"], source, install="go mod download")
+    require("go-nsq", "go", install)
+    fetch("go-nsq", ["go", "mod", "download"], source, install="go mod download")
     build = ["go", "build", "-buildvcs=false", "-o", str(binary), "."]
     without_c_compiler = {**os.environ, "CGO_ENABLED": "0"}
     subprocess.run(build, cwd=source, check=True, env=without_c_compiler)
@@ -45,10 +45,10 @@ def _prepare_go_nsq(folder: Path) -> list[str]:
 def _prepare_nsqjs(folder: Path) -> list[str]:
     source, copy = HERE / "nsqjs", folder / "nsqjs"
     install = "apt-get install nodejs npm (Node 18 or newer)"
-    _require("nsqjs", "node", install)
-    _require("nsqjs", "npm", install)
+    require("nsqjs", "node", install)
+    require("nsqjs", "npm", install)
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("node_modules"))
-    _fetch("nsqjs", ["npm", "ci", "--no-audit", "--no-fund"], copy, install="npm ci")
+    fetch("nsqjs", ["npm", "ci", "--no-audit", "--no-fund"], copy, install="npm ci")
     return ["node", str(copy / "client.js")]
 
 
@@ -58,19 +58,19 @@ def _prepare_pynsq(_folder: Path) -> list[str]:
     python, installed = environment / "bin" / "python", environment / "installed.txt"
     if not installed.exists() or installed.read_text() != requirements.read_text():
         venv = [sys.executable, "-m", "venv", "--clear", str(environment)]
-        _fetch("pynsq", venv, HERE, install="apt-get install python3-venv")
+        fetch("pynsq", venv, HERE, install="apt-get install python3-venv")
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        _fetch("pynsq", [*pip, "-r", str(requirements)], HERE, install=f"pip install -r {requirements.name}")
+        fetch("pynsq", [*pip, "-r", str(requirements)], HERE, install=f"pip install -r {requirements.name}")
         installed.write_text(requirements.read_text())
     return [str(python), str(HERE / "pynsq" / "client.py")]
 
 
-def _require(client: str, tool: str, install: str) -> None:
+def require(client: str, tool: str, install: str) -> None:
     if shutil.which(tool) is None:
         raise ClientUnavailableError(client, f"{tool} is not installed", install)
 
 
-def _fetch(client: str, command: list[str], folder: Path, *, install: str) -> None:
+def fetch(client: str, command: list[str], folder: Path, *, install: str) -> None:
     try:
         subprocess.run(
             command, cwd=folder, check=True, capture_output=True, text=True, timeout=FETCH_LIMIT_SECONDS

@@ -3,15 +3,16 @@
 import errno
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from nsqlake.nsqd.core.journal import encode_batch
-from nsqlake.nsqd.topic_loader import describe_report
+from nsqlake.nsqd.topic_loader import describe_report, describe_totals
 from nsqlake.topiclog import Damage, LogOptions, RecoveryReport
 from tests.fakes.faulty_files import FaultyFiles
-from tests.nsqd.core.harness import SECOND_NS, START_NS, TOPIC, DiskTopic
+from tests.nsqd.core.harness import SECOND_NS, START_NS, TOPIC, DiskTopic, id_of
 from tests.nsqd.core.support import consumer, offsets_of, publish, publish_many, receive_all
 from tests.topiclog.support import flip_bit
 
@@ -82,7 +83,7 @@ def test_next_offset_jumps_after_a_crash_only(tmp_path: Path) -> None:
 
     restart(disk, clean=False)
 
-    assert disk.log.next == base + 3 + 2**20
+    assert disk.log.next == base + 3 + 2**30
 
 
 def test_new_topic_begins_beyond_the_clock(tmp_path: Path) -> None:
@@ -283,9 +284,10 @@ def test_everything_that_recovery_found_is_said(caplog: pytest.LogCaptureFixture
     assert lines == [
         "LOG(orders): torn block cut off and kept aside bytes=70 messages=2",
         "LOG(orders): damaged block skipped and kept aside file=1.log position=130 bytes=60: bad checksum",
-        "LOG(orders): segment missing first=10 end=20",
+        "LOG(orders): segment missing first=10 end=20 messages=10",
         "LOG(orders): header or identity damaged",
         "LOG(orders): indexes rebuilt count=1",
+        "LOG(orders): damage in all: blocks=1 bytes=60 missing=1 lost_messages=13",
     ]
 
 
@@ -301,3 +303,93 @@ def test_channel_survives_a_state_file_that_could_not_be_read_for_a_moment(tmp_p
 
     assert set(disk.core.channels) == {"a", "b"}
     disk.kill()
+
+
+def small_segments(path: Path) -> DiskTopic:
+    disk = DiskTopic(str(path), log_options=LogOptions(mem_messages=0, max_bytes_per_file=100))
+    disk.open(START_NS)
+    disk.add_channel("c", START_NS)
+    for i in range(4):
+        publish(disk.core, b"%060d" % i)
+    return disk
+
+
+def test_a_lost_beginning_of_the_log_is_told_by_the_indexes_it_left(tmp_path: Path) -> None:
+    disk = small_segments(tmp_path)
+    first = disk.log.oldest
+    disk.stop()
+    log_path = Path(disk.loaded.store.log_path)
+    for lost in sorted(log_path.glob("*.log"))[:2]:
+        lost.unlink()
+
+    disk.open(START_NS)
+
+    assert disk.loaded.report.missing == [(first, first + 2)]
+    assert disk.core.channels["c"].depth == 2
+
+
+def test_nothing_is_said_of_segments_that_all_channels_had_passed(tmp_path: Path) -> None:
+    disk = small_segments(tmp_path)
+    channel = disk.core.channels["c"]
+    sub = consumer(channel)
+    for message in receive_all(channel):
+        channel.finish(sub, id_of(message.offset))
+    assert len(disk.core.retire()) >= 3
+    restart(disk, clean=False)
+    publish(disk.core, b"in a new epoch")
+
+    restart(disk)
+
+    assert disk.loaded.report.missing == []
+    assert disk.core.channels["c"].depth == 1
+
+
+def test_a_channel_that_waits_over_restarts_of_an_empty_topic_has_lost_nothing(tmp_path: Path) -> None:
+    disk = new_disk(tmp_path)
+    disk.add_channel("c", START_NS)
+    for second in range(1, 4):
+        disk.stop()
+        disk.open(START_NS + second * SECOND_NS)
+        assert disk.loaded.report.missing == []
+        publish(disk.core, b"x")
+    assert disk.core.channels["c"].depth == 3
+
+
+def test_a_topic_whose_whole_log_is_gone_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk = small_segments(tmp_path)
+    first = disk.log.oldest
+    disk.add_channel("late", START_NS)
+    disk.stop()
+    shutil.rmtree(disk.loaded.store.log_path)
+
+    disk.open(START_NS + SECOND_NS)
+    describe_report("orders", disk.loaded.report)
+
+    assert disk.loaded.report.missing == [(first, first + 4)]
+    assert "LOG(orders): all segments missing, a new log begins" in caplog.text
+
+
+def test_what_the_first_of_two_openings_found_is_not_forgotten(tmp_path: Path) -> None:
+    disk = small_segments(tmp_path)
+    disk.add_channel("at the end", START_NS)
+    first = disk.log.oldest
+    disk.stop()
+    log_path = Path(disk.loaded.store.log_path)
+    segments = sorted(log_path.glob("*.log"))
+    for lost in (segments[0], segments[-1], segments[-1].with_suffix(".index")):
+        lost.unlink()
+
+    disk.open(START_NS)
+
+    assert disk.loaded.report.missing == [(first, first + 1), (first + 3, first + 4)]
+
+
+def test_damage_of_all_topics_is_summed_up_and_silence_means_none(caplog: pytest.LogCaptureFixture) -> None:
+    bad = RecoveryReport(damage=[Damage("1.log", 130, 60, "bad checksum", messages=3, blocks=2)])
+
+    describe_totals([RecoveryReport(), RecoveryReport(torn_blocks=1)])
+    describe_totals([bad, RecoveryReport(), RecoveryReport(missing=[(10, 20)])])
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "NSQ: damage found at the start topics=2 blocks=2 lost_messages=13"
+    ]

@@ -127,4 +127,5 @@ def test_description_has_what_cannot_be_rebuilt() -> None:
         paused=True,
         emptied=[(FIRST, FIRST + 3)],
         channels=[ChannelState("kept", 5, FIRST, paused=True)],
+        origin=FIRST,
     )

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from nsqlake import NSQ_VERSION, __version__
+from nsqlake.apps.log_tool.parsers import add_log_parser
 
 DEFAULT_RATE = 300
 
@@ -21,6 +22,8 @@ examples:
   nsqlake demo                       a broker with sample traffic, data in .run; Ctrl-C stops it
   nsqlake demo --data-path /tmp/d    the same with its data elsewhere
   nsqlake demo --help                what the demo starts and where it writes
+  nsqlake log verify DIR             check every file of a data path, or of its copy
+  nsqlake log dump DIR --topic T     the messages of a topic, also as JSON
 """
 _DEMO_DESCRIPTION = """\
 Start what there is so far, with sample data:
@@ -39,6 +42,11 @@ Ctrl-C, SIGTERM or SIGHUP stops all of it. Messages that were not finished are t
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a sub-command; returns the exit code of the process."""
     arguments = build_parser().parse_args(argv)
+    code: int = arguments.run(arguments)
+    return code
+
+
+def _demo(arguments: argparse.Namespace) -> int:
     # Imported late: --help and --version must not wait for what only the demo needs.
     from nsqlake.apps.demo.run import run_demo
 
@@ -67,6 +75,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     rate_help = f"messages to publish per second (default: {DEFAULT_RATE})"
     demo.add_argument("--rate", type=_rate, default=DEFAULT_RATE, metavar="N", help=rate_help)
+    demo.set_defaults(run=_demo)
+    add_log_parser(commands)
     return parser
 
 

@@ -39,11 +39,14 @@ HEADERS = {"Accept": "application/vnd.nsq; version=1.0", "Accept-Encoding": "ide
 
 
 class AuthError(NsqlakeError):
-    """No server vouched for the client; `is_refusal` when one knew it and said no."""
+    """No server vouched for the client; `is_refusal` when one knew it and said no.
 
-    def __init__(self, reason: str, *, is_refusal: bool = False) -> None:
+    With `wait_ns` none was asked: the client has failed too often and has to wait that long.
+    """
+
+    def __init__(self, reason: str, *, is_refusal: bool = False, wait_ns: int = 0) -> None:
         super().__init__(reason)
-        self.reason, self.is_refusal = reason, is_refusal
+        self.reason, self.is_refusal, self.wait_ns = reason, is_refusal, wait_ns
 
 
 class AuthServers:
@@ -89,7 +92,8 @@ class AuthServers:
         """The first valid reply; AuthError when there is none or the address has failed too often."""
         wait_ns = self._backoff.wait_ns(remote_ip, self._clock.now_ns())
         if wait_ns:
-            raise AuthError(f"too many failures of {remote_ip}, to wait {wait_ns // 1_000_000} ms")
+            reason = f"too many failures of {remote_ip}, to wait {wait_ns // 1_000_000} ms"
+            raise AuthError(reason, wait_ns=wait_ns)
         try:
             state = await self._query_in_turn(_fields(secret, remote_ip, common_name, is_tls=is_tls))
         except AuthError as error:

@@ -3,6 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Protocol
 
+from nsqlake.nsqd.access import COMMANDS, is_allowed
 from nsqlake.wire.errors import ClientError
 
 if TYPE_CHECKING:
@@ -79,4 +80,4 @@ class Authorisation:
 
 
 def _permits(state: "AuthState", command: str, topic: str, channel: str) -> bool:
-    return state.is_allowed(topic, channel, "subscribe" if command == "SUB" else "publish")
+    return is_allowed(state, COMMANDS[command], topic, channel)

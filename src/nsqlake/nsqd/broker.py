@@ -7,17 +7,27 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from random import random
+from time import monotonic_ns
 
 from nsqlake.errors import NsqlakeError
+from nsqlake.nsqd.announcer import Announcer, SilentAnnouncer
+from nsqlake.nsqd.closing import close_files
 from nsqlake.nsqd.core.channel import ChannelLimits
+from nsqlake.nsqd.core.dead_letters import DeadLetter
+from nsqlake.nsqd.core.seeking import FutureOffsetError, SeekTarget, resolve
 from nsqlake.nsqd.data_store import DataStore
+from nsqlake.nsqd.dead_letters import DeadLetters
 from nsqlake.nsqd.group_commit import run_job
 from nsqlake.nsqd.journal_file import JournalFile, JournalSync
 from nsqlake.nsqd.live_topic import LiveChannel, LiveTopic
+from nsqlake.nsqd.option_choices import TOPOLOGY_AWARE_CONSUMPTION
 from nsqlake.nsqd.options import NsqdOptions
-from nsqlake.nsqd.topic_loader import LoadedTopic, TopicLoader, describe_report
+from nsqlake.nsqd.replay import offset_of
+from nsqlake.nsqd.retention_policies import Kept, RetentionPolicies
+from nsqlake.nsqd.stats.latency import LatencyRecorder
+from nsqlake.nsqd.stats.timings import Timings
+from nsqlake.nsqd.topic_loader import LoadedTopic, TopicLoader, describe_report, describe_totals
 from nsqlake.nsqd.topic_store import ChannelState
 from nsqlake.nsqd.turn import Turn
 from nsqlake.runtime.clock import Clock
@@ -31,6 +41,7 @@ __all__ = ["Broker", "CreationError"]
 logger = logging.getLogger(__name__)
 
 _OFFSET_BITS = 54
+_EXITING = "exiting"
 _TOPIC_MEMORY_BYTES = 32 * 1024 * 1024
 
 
@@ -53,14 +64,25 @@ class Broker:
         self.topics: dict[str, LiveTopic] = {}
         self.broken: dict[str, str] = {}  # topics on disk that could not be opened
         self.failure = ""
+        self.announcer: Announcer = SilentAnnouncer()
+        self.timings = Timings()
         self._creating: dict[str, asyncio.Future[LiveTopic]] = {}
         self._deleting: dict[str, asyncio.Future[None]] = {}
-        self.is_exiting = False
+        self.refusal = ""  # why nothing may be published: draining, exiting
+        self.draining = False
+        self.on_drain: list[Callable[[], None]] = []  # called once, when draining begins
+        self.letters = DeadLetters(self, clock)
+        turn.on_dead = self.letters.collect
+        turn.write_times = self.timings.write
+        self.retention = RetentionPolicies(
+            Kept(options.retention_time_ns, options.retention_bytes), options.retention_policies
+        )
         limits = ChannelLimits(
             max_msg_timeout_ns=options.max_msg_timeout_ns,
             ephemeral_depth=options.mem_queue_size,
             max_consumers=options.max_channel_consumers,
-            is_topology_aware="topology-aware-consumption" in options.enable_experiment,
+            is_topology_aware=TOPOLOGY_AWARE_CONSUMPTION in options.enable_experiment,
+            max_attempts=options.max_attempts,
         )
         self._log_options = LogOptions(
             max_bytes_per_file=options.max_bytes_per_file,
@@ -79,6 +101,9 @@ class Broker:
             return self.failure
         return next((f"{topic}: {topic.failure}" for topic in self.topics.values() if topic.failure), "")
 
+    def now_ns(self) -> int:
+        return self._clock.now_ns()
+
     # Opening ------------------------------------------------------------------------------------------
 
     def load(self, names: list[str], *, clean: bool) -> None:
@@ -96,18 +121,29 @@ class Broker:
             for channel in topic.channels.values():
                 self.turn.note(channel)
             logger.info("%s: loaded channels=%d depth=%d", topic, len(topic.channels), topic.core.depth)
+        describe_totals([topic.recovered for topic in self.topics.values()])
 
     def _adopt(self, loaded: LoadedTopic) -> LiveTopic:
         topic = LiveTopic(
             loaded.core, self._executor, store=loaded.store, log=loaded.log, on_synced=self._synced
         )
+        topic.recovered = loaded.report
         for name, (state, journal) in loaded.channels.items():
             topic.channel_states[name] = state
             topic.channels[name] = LiveChannel(loaded.core.channels[name], topic, journal)
+            self._measure(topic.channels[name])
         self.topics[topic.name] = topic
         return topic
 
+    def _measure(self, channel: LiveChannel) -> None:
+        """Have it told how long the channel's messages take; latencies only if anybody wants to know them."""
+        if self._options.e2e_processing_latency_percentiles:
+            window_ns = self._options.e2e_processing_latency_window_time_ns
+            channel.latency = LatencyRecorder(channel.topic.core.log, window_ns, self._clock.now_ns)
+        channel.core.watch(self.timings, channel.latency)
+
     def _synced(self, topic: LiveTopic, error: OSError | None) -> None:
+        self.timings.sync.observe(monotonic_ns() - topic.sync_began_ns)
         if error is not None:
             logger.error(
                 "%s: sync failed, takes no more messages until the daemon restarts: %s", topic, error
@@ -115,11 +151,13 @@ class Broker:
 
     # Topics -------------------------------------------------------------------------------------------
 
-    async def open_topic(self, name: str) -> LiveTopic:
+    async def open_topic(self, name: str, *, while_draining: bool = False) -> LiveTopic:
         """The topic, made if there is none. Raises CreationError."""
         topic = self.topics.get(name)
         if topic is not None:
             return topic
+        if self.draining and not while_draining:
+            raise CreationError(self.refusal)
         pending = self._creating.get(name)
         if pending is None:
             pending = asyncio.ensure_future(self._create_topic(name))
@@ -135,12 +173,21 @@ class Broker:
             raise CreationError(self.broken[name])
         if limit and len(self.topics) + len(self._creating) > limit:
             raise CreationError(f"too many topics, --max-topics is {limit}", code="E_BAD_TOPIC")
+        channels = await self.announcer.find_channels(name)
         if is_ephemeral(name):
             topic = self._create_ephemeral(name)
         else:
             topic = self._adopt(await self._create_durable(name))
         logger.info("%s: created", topic)
+        self.announcer.created(name)
+        await self._pre_create(topic, channels)
         return topic
+
+    async def _pre_create(self, topic: LiveTopic, names: list[str]) -> None:
+        """All at once and before anybody can publish, so that none of them misses a message."""
+        channels = [self._add_channel(topic, name) for name in (() if self.is_exiting else names)]
+        settling = [channel.created for channel in channels if channel.created is not None]
+        await asyncio.gather(*settling, return_exceptions=True)  # a failure is logged, the topic stays
 
     async def _create_durable(self, name: str) -> LoadedTopic:
         loop = asyncio.get_running_loop()
@@ -176,6 +223,7 @@ class Broker:
     async def _delete_topic(self, topic: LiveTopic) -> None:
         self.turn.flush(topic)
         topic.core.is_closed = True
+        self.announcer.deleted(topic.name)
         for channel in list(topic.channels.values()):
             self._drop_channel(channel)
         while topic.is_busy:
@@ -194,22 +242,30 @@ class Broker:
 
     # Channels -----------------------------------------------------------------------------------------
 
-    async def open_channel(self, topic: LiveTopic, name: str) -> LiveChannel:
-        """The channel, made if there is none. Raises CreationError."""
+    async def open_channel(self, topic: LiveTopic, name: str, start: SeekTarget | None = None) -> LiveChannel:
+        """The channel, made if there is none. Raises CreationError.
+
+        `start` is where a new channel begins, or OutsideLogError. A channel that exists stays where it is.
+        """
         channel = topic.channels.get(name)
         if channel is None:
-            channel = self._add_channel(topic, name)
+            channel = self._add_channel(topic, name, start)
         if channel.created is not None:
             await asyncio.shield(channel.created)
         if channel.core.is_closed:
             raise CreationError("exiting")
         return channel
 
-    def _add_channel(self, topic: LiveTopic, name: str) -> LiveChannel:
+    def _add_channel(self, topic: LiveTopic, name: str, start: SeekTarget | None = None) -> LiveChannel:
         if topic.core.is_closed or self.is_exiting:
             raise CreationError("exiting")
-        core = topic.core.add_channel(name, self._clock.now_ns())
+        cursor = None
+        if start is not None:
+            self.turn.flush(topic)
+            cursor = resolve(start, topic.core.log, topic.core.origin)
+        core = topic.core.add_channel(name, self._clock.now_ns(), cursor)
         channel = LiveChannel(core, topic, None)
+        self._measure(channel)
         topic.channels[name] = channel
         logger.info("%s: created", channel)
         if topic.store is not None and not core.is_ephemeral:
@@ -219,6 +275,8 @@ class Broker:
             channel.journal.write_snapshot(core.ledger)
             topic.channel_states[name] = state
             channel.created = asyncio.ensure_future(self._settle_channel(channel))
+        else:
+            self.announcer.created(topic.name, name)
         self.turn.note(channel)
         return channel
 
@@ -230,6 +288,8 @@ class Broker:
             self._drop_channel(channel)
             raise CreationError(f"channel not created: {_reason(error)}") from error
         channel.created = None
+        if not channel.core.is_closed:
+            self.announcer.created(channel.topic.name, channel.core.name)
 
     async def delete_channel(self, channel: LiveChannel) -> None:
         """Gone for good when this returns; its consumers are disconnected."""
@@ -249,6 +309,7 @@ class Broker:
         topic.channel_states.pop(channel.core.name, None)
         if channel.journal is not None:
             channel.journal.delete()
+        self.announcer.deleted(topic.name, channel.core.name)
         for subscription in channel.core.subscriptions:
             subscription.key.drop()
 
@@ -276,6 +337,22 @@ class Broker:
             self.turn.wake(channel)
         await topic.save_state()
 
+    async def set_max_attempts(self, channel: LiveChannel, max_attempts: int | None) -> None:
+        """Deliveries before a message is a dead letter, 0 for any number, None for what the options say.
+
+        Durable when this returns.
+        """
+        channel.topic.core.set_max_attempts(channel.core, max_attempts)
+        await channel.topic.save_state()
+
+    async def dead_letters(self, channel: LiveChannel, after: int = 0, limit: int = 100) -> list[DeadLetter]:
+        """Those of the channel that wait in its dead topic behind the offset `after`."""
+        return await self.letters.waiting(channel, after, limit)
+
+    async def replay_dead(self, channel: LiveChannel, message_id: str | None = None) -> int:
+        """Bring one dead letter, or all, back to the channel; returns how many. Raises DeadLetterError."""
+        return await self.letters.replay(channel, message_id)
+
     async def empty_topic(self, topic: LiveTopic) -> None:
         self.turn.flush(topic)
         topic.core.empty()
@@ -285,11 +362,48 @@ class Broker:
         """Durable when this returns; raises OSError when it could not be made so."""
         self.turn.flush(channel.topic)
         channel.core.empty()
+        await self._settle_journal(channel)
+
+    async def seek(self, channel: LiveChannel, to: SeekTarget) -> int:
+        """Go on at `to` and forget what is out, requeued and deferred; returns the offset. Delays are kept.
+
+        Durable when this returns. Raises OutsideLogError or ReadError when nothing has changed, or OSError.
+        """
+        topic = channel.topic
+        self.turn.flush(topic)
+        cursor = resolve(to, topic.core.log, topic.core.origin)
+        channel.core.seek(cursor, self._clock.now_ns())
+        logger.info("%s: moved to %s offset=%d", channel, to, cursor)
+        await self._settle_journal(channel)
+        return cursor
+
+    async def commit(self, channel: LiveChannel, offset: int) -> int:
+        """All that lies before `offset` is finished; returns the cursor, which never goes back.
+
+        Durable when this returns. Raises FutureOffsetError, and then nothing has changed, or OSError.
+        """
+        log = channel.topic.core.log
+        if offset > log.next:
+            raise FutureOffsetError(offset, first=log.first, next_=log.next)
+        cursor = channel.core.commit(offset)
+        await self._settle_journal(channel)
+        return cursor
+
+    async def cancel_deferred(self, channel: LiveChannel, message_id: str | None = None) -> int:
+        """Finish one deferred message, or all, without delivery; returns how many. Durable, or OSError."""
+        only = None if message_id is None else offset_of(channel.topic, message_id)
+        cancelled = channel.core.ledger.cancel_deferred(only)
+        await self._settle_journal(channel)
+        return cancelled
+
+    async def _settle_journal(self, channel: LiveChannel) -> None:
+        """What was changed in the channel is durable when this returns; raises OSError when it is not."""
         self.turn.wake(channel)
         journal = channel.journal
         if journal is None:
             return
-        if journal.write(channel.core.ledger):
+        # An earlier write may have failed: whoever tries again is owed that one too.
+        if not (channel.core.ledger.pending or journal.failure) or journal.write(channel.core.ledger):
             await self.sync_journal(channel)
         if journal.failure is not None:
             raise journal.failure
@@ -319,53 +433,39 @@ class Broker:
 
     # Closing ------------------------------------------------------------------------------------------
 
+    @property
+    def is_exiting(self) -> bool:
+        return self.refusal == _EXITING
+
+    def start_drain(self) -> None:
+        """From now on nothing is published and no topic made; consumers go on until all is taken."""
+        if self.refusal:
+            return
+        logger.info("NSQ: draining")
+        self.refusal, self.draining = "draining", True
+        for tell in self.on_drain:
+            tell()
+
+    def begin_exit(self) -> None:
+        """From now on nothing is published, made or moved."""
+        self.refusal = _EXITING
+
     async def close(self) -> bool:
         """Everything is on disk when this returns; whether that worked for every topic."""
-        self.is_exiting = True
-        while any(topic.is_busy for topic in self.topics.values()) or self._creating or self._deleting:
+        self.begin_exit()
+        while self._is_busy:
             await asyncio.sleep(0.001)
         self.turn.close()
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, self._close_files)
+        return await loop.run_in_executor(self._executor, close_files, self.topics.values(), self._data)
 
-    def _close_files(self) -> bool:
-        went_well = True
-        for topic in self.topics.values():
-            if topic.log is None:
-                continue
-            topic.report_damage()
-            went_well = self._quietly(topic, topic.log.close) and went_well
-            self._data.high_water = max(self._data.high_water, topic.log.next)
-            for channel in topic.channels.values():
-                went_well = self._quietly(topic, partial(_close_journal, channel)) and went_well
-        return went_well
-
-    @staticmethod
-    def _quietly(topic: LiveTopic, close: Callable[[], None]) -> bool:
-        try:
-            close()
-        except (OSError, TopicLogError) as error:
-            logger.error("%s: not closed cleanly: %s", topic, error)
-            return False
-        return True
+    @property
+    def _is_busy(self) -> bool:
+        busy = self._creating or self._deleting or self.letters.is_busy
+        return bool(busy) or any(topic.is_busy for topic in self.topics.values())
 
 
 def _reason(error: OSError | TopicLogError) -> str:
     """For a client: without the paths that the error's own text has."""
     code: int | None = getattr(error, "errno", None)
     return str(error) if code is None else describe(OSError(code, ""))
-
-
-def _close_journal(channel: LiveChannel) -> None:
-    journal = channel.journal
-    if journal is None:
-        return
-    if channel.core.ledger.pending or journal.failure is not None:
-        journal.write_snapshot(channel.core.ledger)
-    if journal.failure is not None:
-        raise journal.failure
-    job = journal.begin_sync()
-    if job is not None:
-        job.run()
-        journal.end_sync(job, None)
-    journal.close()

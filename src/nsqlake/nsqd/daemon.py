@@ -3,9 +3,9 @@
 import asyncio
 import gc
 import logging
-import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -13,11 +13,18 @@ import uvloop
 from nsqlake.nsqd.broker import Broker
 from nsqlake.nsqd.data_path import open_data_path
 from nsqlake.nsqd.data_store import DataStore
+from nsqlake.nsqd.draining import wait_drained
+from nsqlake.nsqd.exposure import warn_if_open
 from nsqlake.nsqd.housekeeping import keep_house, keep_synced
+from nsqlake.nsqd.http.api import HttpApi
+from nsqlake.nsqd.http.front import HttpFront
+from nsqlake.nsqd.http.services import Services
 from nsqlake.nsqd.input_budget import InputBudget
-from nsqlake.nsqd.option_choices import TLS_MIN_VERSION
+from nsqlake.nsqd.lookup.announcements import announce
+from nsqlake.nsqd.option_choices import EXPERIMENTS, TLS_MIN_VERSION
 from nsqlake.nsqd.options import NsqdOptions
 from nsqlake.nsqd.server import Server
+from nsqlake.nsqd.stats.node_stats import NodeStats
 from nsqlake.nsqd.tcp_protocol import TcpConnection
 from nsqlake.nsqd.turn import Turn
 from nsqlake.runtime.clock import Clock
@@ -39,25 +46,26 @@ _STORAGE_THREADS = 4
 _MIN_INPUT_BYTES = 64 * 1024 * 1024
 _GC_THRESHOLDS = (50_000, 50, 100)  # no pauses on the hot path, which makes no cycles
 _CLOSE_LIMIT_S = 2.0
+_HTTP_SHARE = 8  # of the file descriptors, for HTTP and as many for HTTPS
 EXIT_FAILED = 1
 
 
 def run(options: NsqdOptions) -> int:
-    """Run nsqd until SIGTERM or SIGINT; the exit code. StartupError if it cannot start."""
+    """Run nsqd until SIGTERM, SIGINT or drained; the exit code. StartupError if it cannot start."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(_serve(options))
 
 
 async def _serve(options: NsqdOptions) -> int:
     daemon = Daemon(options)
-    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, daemon.stopping.set)
     loop.add_signal_handler(signal.SIGHUP, daemon.reload_certificates)
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # as NSQ does
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there is something to drain
     await daemon.start()
-    await stopping.wait()
+    loop.add_signal_handler(signal.SIGUSR1, daemon.broker.start_drain)
+    await daemon.stopping.wait()
     return 0 if await daemon.stop() else EXIT_FAILED
 
 
@@ -68,35 +76,62 @@ class Daemon:
         self.options = options
         self.tasks = TaskSupervisor()
         self.connections: set[TcpConnection] = set()
+        self.stopping = asyncio.Event()  # somebody wants the daemon to stop, or it has been drained
         self._budget = InputBudget(max(options.mem_bytes, _MIN_INPUT_BYTES))
 
     async def start(self) -> None:
         options = self.options
         logger.info("%s", version_line("nsqd"))
         logger.info("ID: %d", options.node_id)
-        self._lock = open_data_path(options.data_path)
-        self._executor = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
-        try:
+        with ExitStack() as undo:
+            self._lock = open_data_path(options.data_path)
+            undo.callback(self._lock.close)
+            self._executor = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
+            undo.callback(self._executor.shutdown, wait=False)
             clock = Clock()
             self._tls = self._build_tls()
             self._auth = self._build_auth(clock)
-            self._open_listeners()
+            self._open_listeners(undo)
             turn = Turn(asyncio.get_running_loop(), clock, options)
             self._data = DataStore(OS_FILES, self._lock.path)
             self.broker = Broker(options, self._data, clock, turn, self._executor)
             self._server = Server(options, self.broker, clock, self.tasks, tls=self._tls, auth=self._auth)
             self._load()
-        except BaseException:
-            self._lock.close()
-            self._executor.shutdown(wait=False)
-            raise
-        self._warn_if_open(options)
+            undo.pop_all()
+        warn_if_open(options)
+        self._warn_of_unknown_experiments(options)
         self.tasks.spawn(keep_synced(self.broker, options), "sync")
         self.tasks.spawn(keep_house(self.broker, options), "housekeeping")
+        self.broker.on_drain.append(self._watch_drain)
+        self._serve_clients(clock)
+
+    def _serve_clients(self, clock: Clock) -> None:
+        options, http = self.options, self.http
+        self.stats = NodeStats(options, self.broker, self.connections, clock, self.tasks, budget=self._budget)
+        self.stats.http_connections = http.connection_counts
+        self.stats.start(max(0, http.http_port))
+        self.announcements = announce(
+            self.broker, options, self.tasks, tcp_port=self.tcp_listener.port, http_port=http.http_port
+        )
+        self.api = HttpApi(
+            Services(
+                options=options,
+                broker=self.broker,
+                stats=self.stats,
+                announcements=self.announcements,
+                clock=clock,
+                tasks=self.tasks,
+                auth=self._auth,
+                tcp_port=self.tcp_listener.port,
+                http_port=http.http_port,
+                https_port=http.https_port,
+            )
+        )
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
         self.tcp_listener.start()
+        http.start(self.api.router)
 
     def _build_tls(self) -> TlsContextHolder | None:
         options = self.options
@@ -122,16 +157,25 @@ class Daemon:
 
         return AuthServers.from_options(self.options, clock)
 
-    def _open_listeners(self) -> None:
-        options = self.options
-        limit = connection_limit(options.max_connections, raise_descriptor_limit())
+    def _open_listeners(self, undo: ExitStack) -> None:
+        options, descriptors = self.options, raise_descriptor_limit()
+        http_share = max(1, descriptors // _HTTP_SHARE)
         self.tcp_listener = Listener(
             "TCP",
             options.tcp_address,
             lambda on_closed: TcpConnection(self._server, self.connections, self._budget, on_closed),
             supervisor=self.tasks,
-            limit=limit,
+            limit=connection_limit(options.max_connections, descriptors - 2 * http_share),
         )
+        undo.callback(self.tcp_listener.close)
+        self.http = HttpFront(
+            options,
+            tasks=self.tasks,
+            tls=self._tls,
+            budget=self._budget,
+            limit=min(http_share, options.max_connections or http_share),
+        )
+        undo.callback(self.http.stop_accepting)
 
     def _load(self) -> None:
         try:
@@ -144,15 +188,11 @@ class Daemon:
             logger.error("DATA(%s): start not recorded: %s", self._lock.path, unrecorded)
         self.broker.load(names, clean=clean)
 
-    def _warn_if_open(self, options: NsqdOptions) -> None:
-        host = options.tcp_address.rpartition(":")[0]
-        is_local = host in ("127.0.0.1", "localhost", "[::1]") or os.sep in options.tcp_address
-        if not is_local and not options.auth_http_addresses and not options.tls_required:
-            logger.warning(
-                "TCP: %s is open to everybody who can reach it: neither --tls-required nor "
-                "--auth-http-address is set",
-                options.tcp_address,
-            )
+    def _warn_of_unknown_experiments(self, options: NsqdOptions) -> None:
+        for name in options.enable_experiment:
+            if name not in EXPERIMENTS:
+                known = ", ".join(EXPERIMENTS)
+                logger.warning("ignored --enable-experiment=%s: the known ones are %s", name, known)
 
     def reload_certificates(self) -> None:
         """New connections get the certificate that is on disk now."""
@@ -165,16 +205,26 @@ class Daemon:
         else:
             logger.info("TLS: certificates reloaded")
 
+    def _watch_drain(self) -> None:
+        self.tasks.spawn(self._stop_when_drained(), "drain")
+
+    async def _stop_when_drained(self) -> None:
+        await wait_drained(self.broker)
+        self.stopping.set()
+
     async def stop(self) -> bool:
         """Stop accepting, disconnect, write everything, release the data path; whether all was written."""
         logger.info("NSQ: stopping subsystems")
-        self.broker.is_exiting = True
+        self.broker.begin_exit()
+        await self.announcements.close()
         self.tcp_listener.close()
+        self.http.stop_accepting()
         self.broker.turn.write_journals()
         for connection in list(self.connections):
             connection.close()
-        await self._wait_disconnected()
+        await asyncio.gather(self._wait_disconnected(), self.http.close(_CLOSE_LIMIT_S))
         await self.tasks.close()
+        self.stats.close()
         if self._auth is not None:
             await self._auth.close()
         went_well = await self.broker.close()

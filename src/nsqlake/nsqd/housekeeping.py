@@ -2,10 +2,12 @@
 
 import asyncio
 import logging
+from collections.abc import Iterator
 
 from nsqlake.nsqd.broker import Broker
 from nsqlake.nsqd.live_topic import LiveTopic
 from nsqlake.nsqd.options import NsqdOptions
+from nsqlake.nsqd.stats.pace import run_in_slices
 
 __all__ = ["keep_house", "keep_synced"]
 
@@ -31,17 +33,25 @@ async def keep_synced(broker: Broker, options: NsqdOptions) -> None:
 async def keep_house(broker: Broker, options: NsqdOptions) -> None:
     while True:
         await asyncio.sleep(_INTERVAL_S)
-        for topic in list(broker.topics.values()):
-            if not topic.core.is_closed:
-                _tidy(broker, topic)
+        now_ns = broker.now_ns()
+        await run_in_slices(_tidy_all(broker, now_ns))
+        broker.letters.retry()
         _limit_memory(broker, options.mem_bytes)
 
 
-def _tidy(broker: Broker, topic: LiveTopic) -> None:
+def _tidy_all(broker: Broker, now_ns: int) -> Iterator[None]:
+    for topic in list(broker.topics.values()):
+        if not topic.core.is_closed:
+            _tidy(broker, topic, now_ns)
+            yield
+
+
+def _tidy(broker: Broker, topic: LiveTopic, now_ns: int) -> None:
     topic.core.trim()
     topic.forget_publishers()
+    kept = broker.retention.of(topic.name)
     try:
-        removed = topic.core.retire()
+        removed = topic.core.retire(keep_bytes=kept.nbytes, keep_after_ns=kept.after_ns(now_ns))
     except OSError as error:
         logger.error("%s: consumed segments not removed, will be tried again: %s", topic, error)
         removed = []
@@ -51,6 +61,7 @@ def _tidy(broker: Broker, topic: LiveTopic) -> None:
         if channel.journal is not None and channel.journal.failure is not None:
             channel.journal.write_snapshot(channel.core.ledger)
     topic.report_damage()
+    topic.save_moved_origin()
 
 
 def _limit_memory(broker: Broker, limit_bytes: int) -> None:

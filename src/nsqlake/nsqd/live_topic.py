@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor
+from time import monotonic_ns
 from typing import Protocol
 
 from nsqlake.nsqd.core.channel import Channel
@@ -13,7 +14,9 @@ from nsqlake.nsqd.core.gathering import Gathering
 from nsqlake.nsqd.core.topic import Topic
 from nsqlake.nsqd.group_commit import GroupCommit, Job
 from nsqlake.nsqd.journal_file import JournalFile
+from nsqlake.nsqd.stats.latency import LatencyRecorder
 from nsqlake.nsqd.topic_store import ChannelState, TopicState, TopicStore, describe
+from nsqlake.topiclog.recovery import RecoveryReport
 from nsqlake.topiclog.topic_log import TopicLog
 from nsqlake.wire.command_reader import Messages
 
@@ -37,7 +40,7 @@ class Answer(Protocol):
 class LiveChannel:
     """A channel, its journal, and what the turn of the event loop has to remember about it."""
 
-    __slots__ = ("alarm_ns", "core", "created", "is_woken", "journal", "offered_ns", "topic")
+    __slots__ = ("alarm_ns", "core", "created", "is_woken", "journal", "latency", "offered_ns", "topic")
 
     def __init__(self, core: Channel, topic: "LiveTopic", journal: JournalFile | None) -> None:
         self.core, self.topic, self.journal = core, topic, journal
@@ -45,6 +48,7 @@ class LiveChannel:
         self.offered_ns = 0  # when a message last came for it
         self.alarm_ns: int | None = None
         self.created: asyncio.Future[None] | None = None
+        self.latency: LatencyRecorder | None = None  # only if percentiles are wanted
 
     def __str__(self) -> str:
         return f"CHANNEL({self.topic.name}/{self.core.name})"
@@ -78,6 +82,8 @@ class LiveTopic:
         self.publishers: set[object] = set()  # who published singly in this second
         self._gathered_blocks = self._gathered_messages = 0
         self.sync_after_s = 0.0
+        self.sync_began_ns = 0
+        self.recovered = RecoveryReport()  # what opening its log found
         self.is_crowded = False  # single publishes are gathered
         self._on_synced = on_synced
         self._log_commit = GroupCommit(executor, self._begin_sync, self._end_sync) if log else None
@@ -142,6 +148,13 @@ class LiveTopic:
         if self._log_commit is not None:
             self._log_commit.request()
 
+    def save_moved_origin(self) -> None:
+        """Now that the log holds messages, where it began has to be found again after a restart."""
+        core = self.core
+        if core.is_origin_unsaved and self._state_commit is not None and core.log.oldest < core.log.next:
+            core.is_origin_unsaved = False
+            self._state_commit.request()
+
     def wait_synced(self) -> "asyncio.Future[None] | None":
         """Done when all that is written now is durable; None when there is nothing to wait for."""
         return None if self._log_commit is None else self._log_commit.wait()
@@ -166,6 +179,7 @@ class LiveTopic:
 
     def _begin_sync(self) -> Job | None:
         assert self.log is not None
+        self.sync_began_ns = monotonic_ns()
         job = self.log.begin_sync()
         if job is None and self.log.failed is not None:
             # Whoever waits must not take "nothing to do" for "durable".

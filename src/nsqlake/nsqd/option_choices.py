@@ -30,6 +30,16 @@ class AckAfter(enum.StrEnum):
     SYNC = "sync"
 
 
+class HttpAuth(enum.StrEnum):
+    """Whether the HTTP API asks the auth server, once there is one."""
+
+    ON = "on"
+    OFF = "off"
+
+
+TOPOLOGY_AWARE_CONSUMPTION = "topology-aware-consumption"
+EXPERIMENTS = (TOPOLOGY_AWARE_CONSUMPTION,)  # what --enable-experiment knows
+
 TLS_REQUIRED = ChoiceKind(
     "true|false|tcp-https",
     {
@@ -52,3 +62,4 @@ TLS_MIN_VERSION = ChoiceKind(
     error=lambda text: f"unknown tlsVersionOption {go_quote(text.lower())}",
 )
 ACK_AFTER = ChoiceKind("write|sync", {choice.value: choice for choice in AckAfter})
+HTTP_AUTH = ChoiceKind("on|off", {choice.value: choice for choice in HttpAuth})

@@ -10,12 +10,15 @@ import msgspec
 
 from nsqlake.nsqd.option_choices import (
     ACK_AFTER,
+    HTTP_AUTH,
     TLS_MIN_VERSION,
     TLS_REQUIRED,
     AckAfter,
+    HttpAuth,
     TLSRequired,
     TLSVersion,
 )
+from nsqlake.nsqd.retention_policies import Kept, RetentionPolicies
 from nsqlake.runtime.durations import (
     HOUR_NS,
     MICROSECOND_NS,
@@ -164,6 +167,33 @@ class NsqdOptions(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _storage("min-free-bytes", INT, "publishing stops while the disk has less free space", NOT_NEGATIVE),
     ] = 1_048_576
+    retention_time_ns: Annotated[
+        int,
+        _storage(
+            "retention-time",
+            DURATION,
+            "time for which a topic keeps messages that every channel has finished; 0 for no time",
+            NOT_NEGATIVE,
+        ),
+    ] = 0
+    retention_bytes: Annotated[
+        int,
+        _storage(
+            "retention-bytes",
+            INT,
+            "bytes of such messages that a topic keeps, whatever their age; 0 for none",
+            NOT_NEGATIVE,
+        ),
+    ] = 0
+    retention_policies: Annotated[
+        tuple[str, ...],
+        _storage(
+            "retention-policy",
+            STRING_LIST,
+            "PATTERN:time=24h,bytes=10GiB for topics whose names match, instead of the two above; "
+            "may be given several times, the first match counts",
+        ),
+    ] = ()
     max_topics: Annotated[
         int, _storage("max-topics", INT, "topics this node holds at once; 0 for any number", NOT_NEGATIVE)
     ] = 0
@@ -180,6 +210,16 @@ class NsqdOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_msg_size: Annotated[int, _message("max-msg-size", INT, "largest message in bytes", POSITIVE)] = (
         1_048_576
     )
+    max_attempts: Annotated[
+        int,
+        _message(
+            "max-attempts",
+            INT,
+            "deliveries after which a message that comes back once more moves to TOPIC.CHANNEL.dead; "
+            "0 for any number",
+            NOT_NEGATIVE,
+        ),
+    ] = 0
     max_body_size: Annotated[
         int, _message("max-body-size", INT, "largest body of one command in bytes, such as an MPUB", POSITIVE)
     ] = 5_242_880
@@ -270,6 +310,14 @@ class NsqdOptions(msgspec.Struct, frozen=True, kw_only=True):
             "auth-http-request-method", STRING, "how to ask the auth server: post, or get (secret in the URL)"
         ),
     ] = "post"
+    http_auth: Annotated[
+        HttpAuth,
+        _auth(
+            "http-auth",
+            HTTP_AUTH,
+            "with an auth server, whether the HTTP API needs permissions too; off leaves it open as in NSQ",
+        ),
+    ] = HttpAuth.ON
     http_client_connect_timeout_ns: Annotated[
         int, _auth("http-client-connect-timeout", DURATION, "time to connect to an auth server or nsqlookupd")
     ] = 2 * SECOND_NS
@@ -357,6 +405,7 @@ def validate(options: NsqdOptions) -> NsqdOptions:
             reason = f"invalid E2E processing latency percentile: {go_float(quantile)}"
             raise ConfigurationError("e2e-processing-latency-percentile", quantile, reason)
     check_limits(options)
+    RetentionPolicies(Kept(), options.retention_policies)
     if options.statsd_address and options.statsd_interval_ns <= SECOND_NS:
         reason = "--statsd-interval must be greater than 1s"
         raise ConfigurationError("statsd-interval", options.statsd_interval_ns, reason)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Coroutine
-from time import time_ns
+from time import monotonic_ns, time_ns
 from typing import Any, Protocol
 
 from nsqlake.nsqd.answers import Answers
@@ -17,6 +17,7 @@ from nsqlake.nsqd.broker import CreationError
 from nsqlake.nsqd.core.channel import Outcome
 from nsqlake.nsqd.core.delivery import Frames
 from nsqlake.nsqd.core.subscription import Locality, Subscription
+from nsqlake.nsqd.core.watching import SAMPLED
 from nsqlake.nsqd.live_topic import LiveChannel, LiveTopic
 from nsqlake.nsqd.server import Server
 from nsqlake.topiclog.errors import AppendError, LogClosedError
@@ -234,18 +235,29 @@ class Session:
         if subscription is None or channel is None:
             raise wrong_state(b"FIN", tls_required=self._is_tls_demanded and not self.is_tls)
         turn = self.server.turn
+        deadline_ns = subscription.runs[0][0] if subscription.runs else 0
         if not channel.core.finish_run(subscription, lines):
             if len(lines) > _FINISHES_PER_TURN * FIN_LINE_BYTES:
                 return self._finish_in_turns(lines)
             self._finish_each(lines)
         elif len(lines) == FIN_LINE_BYTES:
-            frame = channel.core.refill(subscription, self.server.clock.now_ns())
+            now_ns = self.server.clock.now_ns()
+            if deadline_ns and not subscription.finish_count % SAMPLED:
+                self._note_finish(now_ns, deadline_ns, SAMPLED)
+            frame = channel.core.refill(subscription, now_ns)
             if frame is not None:
                 self.port.deliver([frame])
                 turn.progressed(channel)
                 return None
+        elif deadline_ns:
+            self._note_finish(self.server.clock.now_ns(), deadline_ns, len(lines) // FIN_LINE_BYTES)
         self._progressed(channel)
         return None
+
+    def _note_finish(self, now_ns: int, deadline_ns: int, count: int) -> None:
+        """The oldest run that was out stands for all; its deadline tells when it was sent."""
+        sent_ns = deadline_ns - self.settings.msg_timeout_ms * _MS
+        self.server.broker.timings.finish.observe(now_ns - sent_ns, count)
 
     async def _finish_in_turns(self, lines: bytes) -> None:
         """A flood of wrong FINs must not stall the others."""
@@ -369,7 +381,7 @@ class Session:
             not 0 < size <= self._max_msg_size
             or data[begin : begin + 4] != _INT32.pack(size)
             or topic.core.is_closed
-            or self.server.broker.is_exiting
+            or self.server.broker.refusal
         ):
             return False
         topic.publishers.add(self)
@@ -381,11 +393,14 @@ class Session:
             return True
         if topic.gathering.blocks or self.answers.queue or turn.acks_after_sync:
             return False
+        now_ns = time_ns()
         try:
-            topic.core.publish_one(data[begin:], time_ns())
+            topic.core.publish_one(data[begin:], now_ns)
         except (AppendError, LogClosedError) as error:
             self.answers.expect(b"PUB", 1).fail(str(error))
             return True
+        if not topic.core.message_count % SAMPLED:
+            turn.write_times.observe(time_ns() - now_ns, SAMPLED)
         self.publish_counts[topic.name] += 1
         turn.flowed(topic)
         self.port.send(OK_FRAME)
@@ -395,8 +410,9 @@ class Session:
         turn = self.server.turn
         counts = self.publish_counts
         counts[topic.name] = counts.get(topic.name, 0) + messages.count
-        if topic.core.is_closed or self.server.broker.is_exiting:
-            self.answers.expect(messages.name, messages.commands).fail("exiting")
+        if topic.core.is_closed or self.server.broker.refusal:
+            reason = self.server.broker.refusal or "exiting"
+            self.answers.expect(messages.name, messages.commands).fail(reason)
         elif messages.name == b"PUB" and topic.is_crowd_with(self):
             topic.gathering.add(messages, self.answers.expect(b"PUB", messages.commands))
             turn.gather(topic)
@@ -410,11 +426,13 @@ class Session:
             turn.flush(topic)
         delay_ms = self._targets[messages.name][1]
         due_ns = clock.now_ns() + delay_ms * _MS if delay_ms else 0
+        begun_ns = monotonic_ns()
         try:
             topic.publish(messages, timestamp_ns=clock.timestamp_ns(), due_ns=due_ns)
         except (AppendError, LogClosedError) as error:
             self.answers.expect(messages.name, messages.commands).fail(str(error))
             return
+        turn.write_times.observe(monotonic_ns() - begun_ns)
         turn.flowed(topic)
         if self.answers or turn.acks_after_sync:
             turn.acknowledge(topic, [self.answers.expect(messages.name, messages.commands)])

@@ -58,6 +58,7 @@ class TcpConnection(asyncio.Protocol):
         self._input_came = server.turn.input_came
         self.remote_address = ""
         self.remote_ip = ""
+        self.connected_ns = server.clock.timestamp_ns()
         self.layers = Layers()
         self._handshake: asyncio.Future[None] | None = None
         self._magic = b""

@@ -12,6 +12,7 @@ from nsqlake.nsqd.core.topic import Topic, WritableLog
 from nsqlake.nsqd.data_store import DataStore
 from nsqlake.nsqd.journal_file import JournalFile, journal_channels, lost_bytes, read_journal
 from nsqlake.nsqd.topic_store import ChannelState, TopicState, TopicStore
+from nsqlake.runtime.logs import ALWAYS
 from nsqlake.topiclog.errors import SyncError
 from nsqlake.topiclog.options import LogOptions
 from nsqlake.topiclog.recovery import RecoveryReport
@@ -55,6 +56,7 @@ class TopicLoader:
         log: WritableLog,
         fanout: int | None = None,
         emptied: list[tuple[int, int]] | None = None,
+        origin: int | None = None,
     ) -> Topic:
         return Topic(
             name,
@@ -64,6 +66,7 @@ class TopicLoader:
             random=self._random,
             fanout=fanout,
             emptied=emptied,
+            origin=origin,
         )
 
     def create(self, name: str, now_ns: int) -> LoadedTopic:
@@ -73,7 +76,7 @@ class TopicLoader:
         store.prepare()
         log, report = self._open_log(store, now_ns, clean=True)
         try:
-            store.write_state(TopicState(fanout=log.next))
+            store.write_state(TopicState(fanout=log.next, origin=log.origin))
             store.sync_parents()
             if not report.is_new:
                 store.files.sync_dir(store.log_path)  # the failed attempt may not have come that far
@@ -89,22 +92,30 @@ class TopicLoader:
         log, report = self._open_log(store, now_ns, clean=clean, given_out=given_out)
         state, is_certain = store.find_state()
         journals = journal_channels(store.files, store.channels_path)
+        state_was_there = state is not None
         if state is None:
             state = self._rebuild_state(name, log, journals)
         elif not is_certain:
             _adopt_orphans(name, state, journals, log.oldest)
-        core = self.make_core(name, log, state.fanout, state.emptied)
+        core = self.make_core(name, log, state.fanout, state.emptied, state.origin)
         core.is_paused = state.paused
         channels: dict[str, tuple[ChannelState, JournalFile]] = {}
         for channel in state.channels:
             journal = self._load_channel(core, store, channel, journals.get(channel.name, []), clean=clean)
             channels[channel.name] = channel, journal
-        known = max([state.fanout, *(channel.ledger.cursor for channel in core.channels.values())])
+        cursors = [channel.ledger.cursor for channel in core.channels.values()]
+        known = max([state.fanout, *cursors])
+        if report.is_new and state_was_there:
+            report.is_replaced = True
+            report.note_missing(min([state.fanout, *cursors]), known)
         if known > log.next:
             # The end of the log is gone. Its offsets were given out, and channels take them for done.
             log.close()
-            return self.load(name, now_ns, clean=False, given_out=known)
+            again = self.load(name, now_ns, clean=False, given_out=known)
+            again.report.include(report)
+            return again
         _remove_orphans(store, journals, channels)
+        core.move_unused_origin()
         core.flow(now_ns)
         for loaded in core.channels.values():
             loaded.recover(now_ns)
@@ -152,7 +163,9 @@ class TopicLoader:
                 )
             if not ledger.replay(entries):
                 ledger = core.new_ledger(state.start)
-        core.restore_channel(state.name, ledger).is_paused = state.paused
+        channel = core.restore_channel(state.name, ledger)
+        channel.is_paused = state.paused
+        core.set_max_attempts(channel, state.max_attempts)
         return JournalFile(
             store.files,
             store.channels_path,
@@ -200,11 +213,36 @@ def describe_report(name: str, report: RecoveryReport) -> None:
             damage.bytes,
             damage.reason,
         )
+    if report.is_replaced:
+        logger.error("LOG(%s): all segments missing, a new log begins", name)
     for first, end in report.missing:
-        logger.error("LOG(%s): segment missing first=%d end=%d", name, first, end)
+        logger.error("LOG(%s): segment missing first=%d end=%d messages=%d", name, first, end, end - first)
     for path in report.set_aside:
         logger.error("LOG(%s): not a segment of this log, set aside file=%s", name, os.path.basename(path))
     if report.damaged_headers or report.rebuilt_identity:
         logger.error("LOG(%s): header or identity damaged", name)
     if report.rebuilt_indexes:
         logger.info("LOG(%s): indexes rebuilt count=%d", name, report.rebuilt_indexes)
+    if report.damage or report.missing:
+        logger.error(
+            "LOG(%s): damage in all: blocks=%d bytes=%d missing=%d lost_messages=%d",
+            name,
+            sum(damage.blocks for damage in report.damage),
+            sum(damage.bytes for damage in report.damage),
+            len(report.missing),
+            report.lost_messages,
+            extra=ALWAYS,
+        )
+
+
+def describe_totals(reports: list[RecoveryReport]) -> None:
+    """After all topics are open: how much was lost in how many, which a flood of single lines may hide."""
+    harmed = [report for report in reports if report.damage or report.missing or report.is_replaced]
+    if harmed:
+        logger.error(
+            "NSQ: damage found at the start topics=%d blocks=%d lost_messages=%d",
+            len(harmed),
+            sum(damage.blocks for report in harmed for damage in report.damage),
+            sum(report.lost_messages for report in harmed),
+            extra=ALWAYS,
+        )

@@ -23,15 +23,20 @@ class ChannelState(msgspec.Struct):
     salt: int
     start: int
     paused: bool = False
+    max_attempts: int | None = None
 
 
 class TopicState(msgspec.Struct):
-    """`fanout` is only believed while the topic is paused or has no channel."""
+    """`fanout` is only believed while the topic is paused or has no channel.
+
+    `origin` is where the log began, without the jumps of its epochs; 0 when nobody knows.
+    """
 
     fanout: int
     paused: bool = False
     emptied: list[tuple[int, int]] = []
     channels: list[ChannelState] = []
+    origin: int = 0
 
 
 def topic_directory(name: str) -> str:
@@ -87,10 +92,14 @@ class TopicStore:
 def describe(topic: Topic, channels: dict[str, ChannelState]) -> TopicState:
     """The state of a topic as it is now; ephemeral channels are left out."""
     kept = [
-        ChannelState(state.name, state.salt, state.start, topic.channels[name].is_paused)
+        ChannelState(state.name, state.salt, state.start, core.is_paused, core.own_max_attempts)
         for name, state in channels.items()
-        if name in topic.channels
+        if (core := topic.channels.get(name)) is not None
     ]
     return TopicState(
-        fanout=topic.backlog.fanout, paused=topic.is_paused, emptied=topic.backlog.emptied, channels=kept
+        fanout=topic.backlog.fanout,
+        paused=topic.is_paused,
+        emptied=topic.backlog.emptied,
+        channels=kept,
+        origin=topic.origin,
     )

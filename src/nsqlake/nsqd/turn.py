@@ -6,6 +6,7 @@ and alarms set. So the work is per turn, not per message, and all who came in to
 
 import asyncio
 import logging
+from collections.abc import Callable
 from time import monotonic_ns
 
 from nsqlake.nsqd.alarms import Alarms
@@ -14,6 +15,7 @@ from nsqlake.nsqd.live_topic import Answer, LiveChannel, LiveTopic
 from nsqlake.nsqd.option_choices import AckAfter
 from nsqlake.nsqd.options import NsqdOptions
 from nsqlake.nsqd.spinning import Spinning
+from nsqlake.nsqd.stats.histogram import Histogram
 from nsqlake.runtime.clock import Clock
 from nsqlake.topiclog.errors import AppendError, LogClosedError, describe
 
@@ -47,6 +49,8 @@ class Turn:
         self._journal_timer: asyncio.TimerHandle | None = None
         self._journals_written_ns = 0
         self._is_scheduled = False
+        self.write_times = Histogram()  # how long one block takes to its log
+        self.on_dead: Callable[[LiveChannel], None] = lambda _: None  # the channel has given messages up
 
     # Publishing ---------------------------------------------------------------------------------------
 
@@ -64,6 +68,7 @@ class Turn:
 
     def _write_block(self, topic: LiveTopic, block: GatheredBlock[Answer]) -> None:
         answers = block.waiters
+        begun_ns = monotonic_ns()
         try:
             topic.core.publish(
                 block.records,
@@ -76,6 +81,7 @@ class Turn:
             for answer in answers:
                 answer.fail(str(error))
             return
+        self.write_times.observe(monotonic_ns() - begun_ns)
         self.flowed(topic)
         self.acknowledge(topic, answers)
 
@@ -200,6 +206,8 @@ class Turn:
         for channel in noted:
             is_sooner |= self._alarms.update(channel)
             self._note_journal(channel)
+            if channel.core.ledger.dead:
+                self.on_dead(channel)
         if is_sooner:
             self._set_alarm(now_ns)
         if self._journals and self._journal_timer is None:
@@ -247,7 +255,7 @@ class Turn:
             pending.clear()
         elif pending.is_urgent:
             self._journals.pop(channel, None)
-            self._write_journal(channel)
+            self.write_journal(channel)
         elif pending:
             self._journals[channel] = None
 
@@ -265,10 +273,11 @@ class Turn:
             self._journal_timer = None
         journals, self._journals = self._journals, {}
         for channel in journals:
-            self._write_journal(channel)
+            self.write_journal(channel)
         self._journals_written_ns = monotonic_ns()
 
-    def _write_journal(self, channel: LiveChannel) -> None:
+    def write_journal(self, channel: LiveChannel) -> None:
+        """Write what is pending of one channel, now."""
         journal = channel.journal
         if journal is None or channel.core.is_closed:
             return

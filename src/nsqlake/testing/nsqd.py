@@ -43,6 +43,19 @@ class NsqdFixture:
         """`host:port`, or the path of the unix socket."""
         return self.daemon.tcp_listener.local_address
 
+    @property
+    def http_port(self) -> int:
+        return self.daemon.http.http_port
+
+    @property
+    def https_port(self) -> int:
+        return self.daemon.http.https_port
+
+    @property
+    def http_address(self) -> str:
+        """`host:port`, or the path of the unix socket."""
+        return self.daemon.http.http_address
+
     def start(self) -> None:
         self._thread.start()
         try:

@@ -31,16 +31,18 @@ class ModelChannel:
     """`entries` has every message that is not finished; `written` what the journal says, newest last."""
 
     entries: Entries = field(default_factory=dict)
-    written: list[tuple[Entries, set[int]]] = field(default_factory=list)
+    written: list[tuple[Entries, set[int], int]] = field(default_factory=list)
     arrived: set[int] = field(default_factory=set)
     due_of: dict[int, int] = field(default_factory=dict)
     is_paused: bool = False
+    floor: int = 0  # what flows later but lies below is not for this channel
     count: int = 0  # since the last start
     timeouts: int = 0
     requeues: int = 0
 
     def arrive(self, offset: int, due_ns: int) -> None:
-        self.entries[offset] = Entry(Where.DEFERRED if due_ns else Where.QUEUED, due_ns=due_ns)
+        if offset >= self.floor:
+            self.entries[offset] = Entry(Where.DEFERRED if due_ns else Where.QUEUED, due_ns=due_ns)
         self.arrived.add(offset)
         self.count += 1
 
@@ -83,17 +85,31 @@ class ModelChannel:
     def empty(self) -> None:
         self.entries.clear()
 
+    def seek(self, offset: int, flowed: list[int], now_ns: int) -> None:
+        """`flowed` is all that channels may be sent by now."""
+        self.floor = offset
+        self.entries = {
+            at: Entry(Where.DEFERRED if self.due_of[at] > now_ns else Where.QUEUED, due_ns=self.due_of[at])
+            for at in flowed
+            if at >= offset
+        }
+
+    def commit(self, offset: int) -> None:
+        self.floor = max(self.floor, offset)
+        self.entries = {at: entry for at, entry in self.entries.items() if at >= offset}
+
     # Restarts
 
     def write(self) -> None:
         """The journal now says what is true now; one older state may still be found in it."""
-        self.written = [*self.written[-1:], (copy.deepcopy(self.entries), set(self.arrived))]
+        self.written = [*self.written[-1:], (copy.deepcopy(self.entries), set(self.arrived), self.floor)]
 
     def restart(self, back: int = 1) -> None:
         """Go back to what was written; what arrived since is new again, what was out is queued."""
-        written, known = self.written[-back]
+        written, known, self.floor = self.written[-back]
         arrived = self.arrived
-        self.entries, self.written = copy.deepcopy(written), [(copy.deepcopy(written), set(known))]
+        self.entries = copy.deepcopy(written)
+        self.written = [(copy.deepcopy(written), set(known), self.floor)]
         for entry in self.entries.values():
             if entry.where is Where.OUT:
                 entry.where, entry.owner = Where.QUEUED, ""
@@ -110,6 +126,7 @@ class ModelTopic:
     waiting: dict[int, int] = field(default_factory=dict)
     bodies: dict[int, bytes] = field(default_factory=dict)
     due: dict[int, int] = field(default_factory=dict)
+    emptied: set[int] = field(default_factory=set)
     is_paused: bool = False
 
     def publish(self, base: int, bodies: list[bytes], due_ns: int) -> None:
@@ -131,6 +148,14 @@ class ModelTopic:
         self.flow()
         self.channels[name].write()
 
+    def empty(self) -> None:
+        self.emptied |= set(self.waiting)
+        self.waiting.clear()
+
+    def flowed(self) -> list[int]:
+        """What channels may be sent, if the log still holds it."""
+        return [at for at in self.bodies if at not in self.waiting and at not in self.emptied]
+
     def lose(self, offsets: set[int]) -> None:
         """The disk lost these messages."""
         for offset in offsets:
@@ -138,7 +163,7 @@ class ModelTopic:
             for channel in self.channels.values():
                 channel.entries.pop(offset, None)
                 channel.arrived.discard(offset)
-                for entries, known in channel.written:
+                for entries, known, _floor in channel.written:
                     entries.pop(offset, None)
                     known.discard(offset)
 

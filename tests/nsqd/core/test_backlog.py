@@ -136,3 +136,23 @@ def test_blocks_with_a_delay_are_listed_unless_they_were_emptied() -> None:
 
     assert backlog.due_blocks(FIRST, backlog.fanout) == [(FIRST + 2, 3, 77)]
     assert backlog.count_due(FIRST, backlog.fanout) == 3
+
+
+def test_only_the_part_of_a_delayed_block_that_was_asked_for_counts() -> None:
+    backlog = filled(4, due_ns=7)
+
+    assert backlog.count_due(FIRST, FIRST + 4) == 4
+    assert backlog.count_due(FIRST + 1, FIRST + 3) == 2
+    assert backlog.count_due(FIRST + 3, FIRST + 1) == 0
+
+
+def test_reading_up_to_another_limit_than_fanout() -> None:
+    backlog = filled(2, 3)
+    backlog.fanout = FIRST + 2
+    backlog.skip(FIRST, FIRST + 2)
+
+    found = backlog.read_up_to(FIRST, FIRST + 4)
+
+    assert found is not None
+    assert found[1:] == (FIRST + 2, FIRST + 4)
+    assert backlog.read_up_to(FIRST, FIRST + 2) is None

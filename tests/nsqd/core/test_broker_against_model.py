@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from nsqlake.nsqd.core.channel import Channel, Outcome
+from nsqlake.nsqd.core.peeking import MessageState, peek_channel
+from nsqlake.nsqd.core.seeking import SeekTarget, resolve
 from nsqlake.nsqd.core.subscription import Subscription
 from nsqlake.topiclog import LogOptions
 from tests.nsqd.core.harness import (
@@ -37,6 +39,11 @@ BODIES = st.lists(st.binary(min_size=1, max_size=30), min_size=1, max_size=8)
 WRITES = st.booleans()
 CRASHES = st.sampled_from(["torn block", "torn journal", "torn snapshot", "cut log"])
 DELAYS_NS = st.sampled_from([1, SECOND_NS, 5 * SECOND_NS, 40 * SECOND_NS])
+_STATES = {
+    Where.QUEUED: {MessageState.FRESH, MessageState.REQUEUED},
+    Where.OUT: {MessageState.OUT},
+    Where.DEFERRED: {MessageState.DEFERRED},
+}
 
 
 class BrokerAgainstModel(RuleBasedStateMachine):
@@ -317,7 +324,7 @@ class BrokerAgainstModel(RuleBasedStateMachine):
     def empty_topic(self) -> None:
         self.disk.core.empty()
         self.disk.save_state()
-        self.model.waiting.clear()
+        self.model.empty()
 
     @rule(pick=PICK, deletes=st.booleans())
     def empty_or_delete_channel(self, pick: int, deletes: bool) -> None:
@@ -329,6 +336,82 @@ class BrokerAgainstModel(RuleBasedStateMachine):
             channel.empty()
             model.entries.clear()
             self._write(name)
+
+    # Positions
+
+    @rule(pick=PICK, where=PICK)
+    def seek(self, pick: int, where: int) -> None:
+        name, channel, model = self._pick_channel(pick)
+        offset = self._pick_offset(where)
+
+        channel.seek(offset, self.now_ns)
+
+        model.seek(offset, [at for at in self.model.flowed() if self._is_kept(at)], self.now_ns)
+        for sub in channel.subscriptions:
+            assert sub.in_flight == 0
+        self._write(name)
+
+    @rule(where=PICK)
+    def seek_to_a_time(self, where: int) -> None:
+        kept = [at for at in sorted(self.model.bodies) if at >= self.disk.log.first and self._is_kept(at)]
+        if not kept:
+            return
+        log, time_ns = self.disk.log, self.stamps[kept[where % len(kept)]]
+
+        offset = resolve(SeekTarget.at_time(time_ns), log, self.disk.core.origin)
+
+        span = log.read(offset)
+        assert span is not None
+        assert max(offset, span.base) == next(at for at in kept if self.stamps[at] >= time_ns)
+
+    @rule(pick=PICK, where=PICK, writes=WRITES)
+    def commit(self, pick: int, where: int, writes: bool) -> None:
+        name, channel, model = self._pick_channel(pick)
+        offset, before = self._pick_offset(where), channel.ledger.cursor
+
+        assert channel.commit(offset) == channel.ledger.cursor == max(before, offset)
+
+        model.commit(offset)
+        if writes:
+            self._write(name)
+
+    @rule(pick=PICK, which=PICK, cancels_all=st.booleans())
+    def cancel_deferred(self, pick: int, which: int, cancels_all: bool) -> None:
+        name, channel, model = self._pick_channel(pick)
+        deferred = model.among(Where.DEFERRED)
+        chosen = deferred if cancels_all else deferred[which % (len(deferred) + 1) :][:1]
+        stranger = self._pick_offset(which) if not chosen else -1
+        if stranger in deferred:
+            return
+
+        only = None if cancels_all else [*chosen, stranger][0]
+        assert channel.ledger.cancel_deferred(only) == len(chosen)
+
+        for offset in chosen:
+            del model.entries[offset]
+        self._write(name)
+
+    @rule(pick=PICK, where=PICK, count=st.integers(1, 50))
+    def peek(self, pick: int, where: int, count: int) -> None:
+        _, channel, model = self._pick_channel(pick)
+        core, offset = self.disk.core, self._pick_offset(where)
+
+        seen = peek_channel(core.backlog, channel.ledger, offset, count=count, max_bytes=10**6)
+
+        expected = [at for at in sorted(self.model.flowed()) if at >= offset and self._is_kept(at)][:count]
+        assert [(message.offset, message.body) for message in seen] == [
+            (at, self.model.bodies[at]) for at in expected
+        ]
+        for message in seen:
+            entry = model.entries.get(message.offset)
+            assert message.state in (_STATES[entry.where] if entry else {MessageState.FINISHED})
+            assert entry is None or message.attempts == entry.attempts
+
+    def _pick_offset(self, pick: int) -> int:
+        """Somewhere in the log, at its ends too, and in the middle of blocks and gaps."""
+        first, next_ = self.disk.log.first, self.disk.log.next
+        known = [at for at in sorted(self.model.bodies) if first <= at <= next_]
+        return [first, next_, *known][pick % (len(known) + 2)]
 
     # Storage
 

@@ -79,6 +79,14 @@ STEP_ARGUMENTS: dict[str, tuple[int, Arguments]] = {
     "unpause_topic": (1, nothing),
     "empty_topic": (1, nothing),
     "empty_or_delete_channel": (1, lambda r: {"pick": pick(r), "deletes": r.random() < 0.5}),
+    "seek": (2, lambda r: {"pick": pick(r), "where": pick(r)}),
+    "seek_to_a_time": (1, lambda r: {"where": pick(r)}),
+    "commit": (2, lambda r: {"pick": pick(r), "where": pick(r), "writes": r.random() < 0.5}),
+    "cancel_deferred": (
+        1,
+        lambda r: {"pick": pick(r), "which": pick(r), "cancels_all": r.random() < 0.3},
+    ),
+    "peek": (2, lambda r: {"pick": pick(r), "where": pick(r), "count": r.randint(1, 50)}),
     "retire": (3, nothing),
     "write_journal": (
         3,

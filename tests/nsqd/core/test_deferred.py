@@ -70,3 +70,14 @@ def test_memory_stays_bounded_however_many_are_cancelled() -> None:
 
     assert len(deferred._heap) < 2_000
     assert deferred.items() == [(0, 5)]
+
+
+def test_the_next_due_are_listed_in_order_and_stay() -> None:
+    deferred = Deferred()
+    for offset, due_ns in ((1, 30), (2, 10), (3, 20), (4, 10)):
+        deferred.add(offset, due_ns)
+
+    assert deferred.earliest(3) == [(10, 2), (10, 4), (20, 3)]
+    assert deferred.earliest(9, after=(10, 2)) == [(10, 4), (20, 3), (30, 1)]
+    assert deferred.earliest(9, after=(30, 1)) == []
+    assert (deferred.due_ns(3), deferred.due_ns(5), len(deferred)) == (20, 0, 4)

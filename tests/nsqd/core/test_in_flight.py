@@ -172,3 +172,24 @@ def test_runs_are_exactly_what_is_out(numbers: set[int]) -> None:
     found = [offset for first, count in out.runs() for offset in range(first, first + count)]
 
     assert found == sorted(BASE + number for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("below", "held", "left"),
+    [
+        (0, {}, 20),
+        (3, {7: 3}, 17),
+        (PAGE, {7: 10}, 10),
+        (PAGE + 6, {7: 12, 8: 4}, 4),
+        (9 * PAGE, {7: 16, 8: 4}, 0),
+    ],
+)
+def test_what_lies_below_an_offset_is_taken_from_its_owners(
+    below: int, held: dict[int, int], left: int
+) -> None:
+    out = out_with((0, 10, 7), (PAGE, 2, 7), (PAGE + 2, 4, 8), (PAGE + 6, 4, 7))
+
+    assert out.clear_below(BASE + below) == held
+    assert out.count == left == sum(count for _, count in out.runs())
+    assert all(first >= BASE + below for first, _ in out.runs())
+    assert sum(page.in_flight for page in out.pages.values()) == left

@@ -134,3 +134,24 @@ def test_nothing_is_pending_after_taking_or_clearing() -> None:
 
     assert not pending
     assert pending.take() == []
+
+
+def test_the_highest_commit_comes_last_in_a_batch() -> None:
+    pending = PendingEntries()
+    pending.commit(7)
+    pending.commit(5)
+    assert pending
+    assert not pending.is_urgent
+    pending.deliver(9, 2)
+    pending.finish(9, 1)
+
+    assert pending.take() == [(Kind.DELIVER, 9, 2, 0), (Kind.FINISH, 9, 1, 0), (Kind.COMMIT, 7, 0, 0)]
+    assert not pending
+
+
+def test_a_commit_before_a_reset_is_pointless() -> None:
+    pending = PendingEntries()
+    pending.commit(70)
+    pending.reset(5, 5)
+
+    assert pending.take() == [(Kind.RESET, 5, 5, 0)]

@@ -66,9 +66,13 @@ class Backlog:
             if span is None or span.base >= self.fanout:
                 return None
             return span, max(offset, span.base), min(span.end, self.fanout)
+        return self.read_up_to(offset, self.fanout)
+
+    def read_up_to(self, offset: int, limit: int) -> tuple[Span, int, int] | None:
+        """`read` as if messages flowed up to `limit`."""
         while True:
             offset = self._skip_emptied(offset)
-            if offset >= self.fanout:
+            if offset >= limit:
                 return None
             span = self.log.read(offset)
             if span is None:
@@ -77,7 +81,7 @@ class Backlog:
             if begin != offset and self._skip_emptied(begin) != begin:
                 offset = begin
                 continue
-            stop = min(span.end, self.fanout, self._next_emptied(begin))
+            stop = min(span.end, limit, self._next_emptied(begin))
             return (span, begin, stop) if begin < stop else None
 
     def due_blocks(self, start: int, stop: int) -> list[tuple[int, int, int]]:
@@ -87,7 +91,8 @@ class Backlog:
 
     def count_due(self, start: int, stop: int) -> int:
         """Messages in [start, stop) that were published with a delay."""
-        return sum(count for _, count, _ in self.due_blocks(start, stop))
+        blocks = self.due_blocks(start, stop) if start < stop else ()
+        return sum(min(base + count, stop) - max(base, start) for base, count, _ in blocks)
 
     def _skip_emptied(self, offset: int) -> int:
         at = bisect_right(self._emptied, (offset, 1 << 62)) - 1

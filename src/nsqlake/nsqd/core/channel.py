@@ -7,9 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from nsqlake.nsqd.core.backlog import Backlog
+from nsqlake.nsqd.core.channel_limits import ChannelLimits
+from nsqlake.nsqd.core.dead_letters import Reason
 from nsqlake.nsqd.core.delivery import Delivery, Frames
 from nsqlake.nsqd.core.ledger import Ledger
 from nsqlake.nsqd.core.subscription import Subscription
+from nsqlake.nsqd.core.watching import FinishWatcher, Timings
 from nsqlake.topiclog.errors import ReadError
 from nsqlake.wire.command_reader import FIN_LINE_BYTES, decode_finish_run
 from nsqlake.wire.message import id_digits
@@ -32,23 +35,6 @@ class Outcome(Enum):
     NOT_OWNER = "client does not own message"
 
 
-class ChannelLimits:
-    """What the daemon's options say about every channel."""
-
-    __slots__ = ("ephemeral_depth", "is_topology_aware", "max_consumers", "max_msg_timeout_ns")
-
-    def __init__(
-        self,
-        *,
-        max_msg_timeout_ns: int,
-        ephemeral_depth: int,
-        max_consumers: int = 0,
-        is_topology_aware: bool = False,
-    ) -> None:
-        self.max_msg_timeout_ns, self.ephemeral_depth = max_msg_timeout_ns, ephemeral_depth
-        self.max_consumers, self.is_topology_aware = max_consumers, is_topology_aware
-
-
 class Channel:
     """One channel of a topic. Time comes in as `now_ns`; frames to send go out as return values."""
 
@@ -63,9 +49,13 @@ class Channel:
         self.is_closed = False
         self.requeue_count = 0
         self.timeout_count = 0
+        self.dead_count = 0
+        self.max_attempts = limits.max_attempts  # 0: no message is ever given up
+        self.own_max_attempts: int | None = None  # None: the daemon's options decide
         self.local_counts = [0, 0, 0]  # deliveries by the receiver's Locality
         self._backlog = backlog
         self._delivery = Delivery(backlog, ledger, random)
+        self._watcher: FinishWatcher | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._ready: dict[Subscription, None] = {}
         self._next_slot = 1
@@ -92,7 +82,7 @@ class Channel:
             # A memory log has dropped something since the cursor moved.
             ahead = self._backlog.count_due(ledger.cursor, ledger.absorbed)
         fresh = self._backlog.count(ledger.cursor, self._backlog.fanout) - ahead
-        return max(0, fresh) + len(ledger.requeued)
+        return max(0, fresh) + len(ledger.requeued) + len(ledger.dead)
 
     @property
     def backend_depth(self) -> int:
@@ -116,6 +106,10 @@ class Channel:
         """Why nothing is delivered until `expire` tries again."""
         return self._delivery.failure if self._is_unreadable else None
 
+    def watch(self, timings: Timings, watcher: FinishWatcher | None) -> None:
+        """Tell them how long messages take from now on."""
+        self._delivery.timings, self._watcher = timings, watcher
+
     # Consumers ----------------------------------------------------------------------------------------
 
     def subscribe(self, sub: Subscription) -> bool:
@@ -138,10 +132,10 @@ class Channel:
         self._ready.pop(sub, None)
         ledger = self.ledger
         for offset in [at for at in ledger.attempts if ledger.out.owner(at) == sub.slot]:
-            ledger.put_back(offset)
+            self._put_back(offset, Reason.DISCONNECTED)
         for _, first, count in sub.runs:
             for offset in ledger.out.held_by(sub.slot, first, count):
-                ledger.put_back(offset)
+                self._put_back(offset, Reason.DISCONNECTED)
         sub.runs.clear()
         sub.in_flight = 0
 
@@ -231,6 +225,7 @@ class Channel:
             or sub.sample_rate
             or not sub.is_writable
             or sub.is_closing
+            or self._watcher is not None  # it is told in `finish`
         ):
             return None
         frame = self._delivery.swap(sub, now_ns)
@@ -259,7 +254,8 @@ class Channel:
         """An ephemeral channel keeps no more than its share of memory: the oldest messages go."""
         if not self.is_ephemeral:
             return
-        excess = self.depth - len(self.ledger.requeued) - self.limits.ephemeral_depth
+        waiting = len(self.ledger.requeued) + len(self.ledger.dead)
+        excess = self.depth - waiting - self.limits.ephemeral_depth
         while excess > 0:
             try:
                 if self._delivery.skip_to_fresh() is None:
@@ -280,11 +276,15 @@ class Channel:
         run = self.ledger.out.match_in_order(lines, sub.slot)
         if run is not None:
             self.ledger.finish_run(*run)
+            if self._watcher is not None:
+                self._watcher.finished(*run)
         else:
             offsets = self._held_offsets(sub, lines)
             if offsets is None:
                 return False
             self.ledger.finish_offsets(offsets)
+            if self._watcher is not None:
+                self._watcher.finished_offsets(offsets)
         self._finished(sub, count)
         return True
 
@@ -304,6 +304,8 @@ class Channel:
         offset, outcome = self._find(sub, message_id)
         if outcome is Outcome.DONE:
             self.ledger.finish_run(offset, 1)
+            if self._watcher is not None:
+                self._watcher.finished(offset, 1)
             self._finished(sub, 1)
         return outcome
 
@@ -317,7 +319,7 @@ class Channel:
         offset, outcome = self._find(sub, message_id)
         if outcome is Outcome.DONE:
             due_ns = now_ns + delay_ns if delay_ns else 0
-            self.ledger.put_back(offset, due_ns)
+            self._put_back(offset, Reason.REQUEUED, due_ns)
             if due_ns:
                 self._wake_at(due_ns)
             sub.in_flight -= 1
@@ -326,6 +328,14 @@ class Channel:
             self._prune_runs(sub)
             self.offer(sub)
         return outcome
+
+    def _put_back(self, offset: int, reason: Reason, due_ns: int = 0) -> None:
+        limit, ledger = self.max_attempts, self.ledger
+        if limit and ledger.attempts.get(offset, 1) >= limit:
+            ledger.give_up(offset, reason)
+            self.dead_count += 1
+        else:
+            ledger.put_back(offset, due_ns)
 
     def touch(self, sub: Subscription, message_id: bytes, now_ns: int) -> Outcome:
         offset, outcome = self._find(sub, message_id)
@@ -394,7 +404,7 @@ class Channel:
                     self._time_out(sub, offset)
 
     def _time_out(self, sub: Subscription, offset: int) -> None:
-        self.ledger.put_back(offset)
+        self._put_back(offset, Reason.TIMED_OUT)
         sub.in_flight -= 1
         self.timeout_count += 1
         self.offer(sub)
@@ -427,7 +437,28 @@ class Channel:
 
     def empty(self) -> None:
         """Drop everything: fresh, out, requeued and deferred. Consumers go on with what comes next."""
-        self.ledger.reset(self._backlog.fanout)
+        # A seek or commit may have gone beyond what flows.
+        self._go_on_at(max(self._backlog.fanout, self.ledger.cursor))
+
+    def seek(self, cursor: int, now_ns: int) -> None:
+        """Forget what is out, requeued and deferred, and deliver from `cursor` on; delays are kept."""
+        self._go_on_at(cursor)
+        self.absorb_due(now_ns)
+        self.expire(now_ns)
+
+    def commit(self, offset: int) -> int:
+        """Everything below `offset` is finished, whoever has it. Returns the cursor: it never goes back."""
+        ledger = self.ledger
+        for slot, count in ledger.commit(offset).items():
+            sub = self._subscriptions[slot]
+            sub.in_flight -= count
+            self._prune_runs(sub)
+            self.offer(sub)
+        self._delivery.recount_ahead()
+        return ledger.cursor
+
+    def _go_on_at(self, cursor: int) -> None:
+        self.ledger.reset(cursor)
         self._delivery.forget_span()
         self._wakeup_ns = None
         self._is_unreadable = False

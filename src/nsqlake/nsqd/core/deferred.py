@@ -1,6 +1,6 @@
 """Messages that wait for a time: a heap by due time, with cancellation."""
 
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 
 __all__ = ["Deferred"]
 
@@ -53,6 +53,15 @@ class Deferred:
         while heap and self._due.get(heap[0][1]) != heap[0][0]:
             heappop(heap)
         return heap[0][0] if heap else None
+
+    def due_ns(self, offset: int) -> int:
+        """When the message is due, 0 when it is not deferred."""
+        return self._due.get(offset, 0)
+
+    def earliest(self, limit: int, after: tuple[int, int] = (0, 0)) -> list[tuple[int, int]]:
+        """(due_ns, offset) of up to `limit` messages behind `after`, in that order."""
+        entries = ((due_ns, offset) for offset, due_ns in self._due.items())
+        return nsmallest(limit, (entry for entry in entries if entry > after))
 
     def items(self) -> list[tuple[int, int]]:
         """(offset, due_ns) of all, in order of offset."""

@@ -6,6 +6,7 @@ from nsqlake.nsqd.core.backlog import Backlog
 from nsqlake.nsqd.core.in_flight import PAGE_MASK, PAGE_SHIFT
 from nsqlake.nsqd.core.ledger import Ledger
 from nsqlake.nsqd.core.subscription import Subscription
+from nsqlake.nsqd.core.watching import SAMPLED, Timings
 from nsqlake.topiclog.block import Span
 from nsqlake.topiclog.errors import ReadError
 from nsqlake.wire.message import (
@@ -31,7 +32,16 @@ Frames = list[bytes | memoryview]
 class Delivery:
     """Takes messages for consumers from a channel's backlog and ledger."""
 
-    __slots__ = ("_backlog", "_ledger", "_prefers_requeued", "_random", "_span", "_stop", "failure")
+    __slots__ = (
+        "_backlog",
+        "_ledger",
+        "_prefers_requeued",
+        "_random",
+        "_span",
+        "_stop",
+        "failure",
+        "timings",
+    )
 
     def __init__(self, backlog: Backlog, ledger: Ledger, random: Callable[[], float]) -> None:
         self._backlog, self._ledger, self._random = backlog, ledger, random
@@ -39,6 +49,7 @@ class Delivery:
         self._stop = 0
         self._prefers_requeued = True
         self.failure: ReadError | None = None
+        self.timings: Timings | None = None
 
     def forget_span(self) -> None:
         self._span = None
@@ -81,9 +92,12 @@ class Delivery:
                 return None
         cursor = ledger.cursor
         index = cursor - span.base
+        timestamp_ns = span.timestamp(index)
+        if self.timings is not None and not cursor % SAMPLED:
+            self.timings.delivery.observe(now_ns - timestamp_ns, SAMPLED)
         frame = encode_message(
             span.body(index),
-            timestamp_ns=span.timestamp(index),
+            timestamp_ns=timestamp_ns,
             attempts=1,
             message_id=ledger.out.id_base + cursor,
         )
@@ -105,7 +119,7 @@ class Delivery:
         cursor, runs = ledger.cursor, sub.runs
         if span is None or not span.base <= cursor < self._stop or not span.record_size or len(runs) != 1:
             return None
-        _, offset, count = runs[0]
+        deadline_ns, offset, count = runs[0]
         if count != 1 or offset >> PAGE_SHIFT != cursor >> PAGE_SHIFT or offset in ledger.attempts:
             return None
         slots = ledger.out.pages[offset >> PAGE_SHIFT].slots
@@ -123,11 +137,13 @@ class Delivery:
         index = cursor - span.base
         position = span.first + index * span.stride
         stamps = span.timestamp_ns
+        stamp_ns = stamps if isinstance(stamps, int) else int(stamps[index])
+        if self.timings is not None and not cursor % SAMPLED:
+            self.timings.delivery.observe(now_ns - stamp_ns, SAMPLED)
+            self.timings.finish.observe(now_ns - deadline_ns + sub.msg_timeout_ns, SAMPLED)
         digits = b"%016x" % (ledger.out.id_base + cursor)
         sub.only_fin, sub.only_offset = b"FIN %b\n" % digits, cursor
-        head = MESSAGE_HEAD.pack(
-            span.record_size + 26, 2, stamps if isinstance(stamps, int) else int(stamps[index]), 1
-        )
+        head = MESSAGE_HEAD.pack(span.record_size + 26, 2, stamp_ns, 1)
         return b"%b%b%b" % (head, digits, span.data[position + 4 : position + span.record_size])
 
     # Fresh --------------------------------------------------------------------------------------------
@@ -188,6 +204,8 @@ class Delivery:
             run, encoded = self._encode_run(span, run, budget)
             frames.append(encoded)
             first = self._ledger.cursor
+            if self.timings is not None:
+                self.timings.delivery.observe(now_ns - span.timestamp(first - span.base), run)
             self._ledger.deliver_fresh(first, run, sub.slot)
             sub.add_run(deadline_ns, first, run)
             served += run

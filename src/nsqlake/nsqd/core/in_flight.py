@@ -5,6 +5,7 @@ slice assignment and finished by one comparison. A page also counts the messages
 (requeued or deferred), because storage may only forget a range that holds neither.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -134,6 +135,19 @@ class InFlight:
             page.table[indexes] = 0
             page.in_flight -= len(indexes)
         self.count -= len(offsets)
+
+    def clear_below(self, offset: int) -> dict[int, int]:
+        """Nothing below `offset` is out any longer; returns how many messages each slot held."""
+        last, held = offset >> PAGE_SHIFT, Counter[int]()
+        for number in [number for number in self.pages if number <= last]:
+            page = self.pages[number]
+            part = page.table if number < last else page.table[: offset & PAGE_MASK]
+            slots, counts = np.unique(part[part != 0], return_counts=True)
+            held.update(dict(zip(slots.tolist(), counts.tolist(), strict=True)))
+            part[:] = 0
+            page.in_flight -= int(counts.sum())
+        self.count -= held.total()
+        return held
 
     def _by_page(self, offsets: npt.NDArray[Any]) -> Iterator[tuple[Page | None, npt.NDArray[Any]]]:
         numbers = offsets >> PAGE_SHIFT

@@ -11,6 +11,7 @@ Entries of 25 bytes, all integers big-endian:
     HOLD     first, count, attempts    a snapshot's run of messages that were out
     FINISH   first, count, -           a run is done
     ABSORB   base, count, due_ns       a block published with a delay is deferred from here on
+    COMMIT   offset, -, -              everything below is done, the cursor is there or beyond
 
 The entries of one turn form a batch: `length 4 | crc32c 4 | entries`. A journal file begins with a
 snapshot, so any generation that can be read stands alone; a batch that fails its checksum ends the
@@ -48,6 +49,7 @@ class Kind(IntEnum):
     HOLD = 5
     FINISH = 6
     ABSORB = 7
+    COMMIT = 8
 
 
 def encode_batch(entries: list[Entry], salt: int) -> bytes:
@@ -83,11 +85,12 @@ def _batches(data: bytes, salt: int) -> Iterator[tuple[bytes, int]]:
 class PendingEntries:
     """What happened since the last batch, kept as few entries as will do.
 
-    Fresh deliveries come first in a batch and finishes last: a message is delivered fresh once, before
-    anything else happens to it, and nothing happens to it after it is finished.
+    Fresh deliveries come first in a batch, finishes and the commit last: a message is delivered fresh once,
+    before anything else happens to it, and nothing happens to it after it is finished or committed.
     """
 
     __slots__ = (
+        "_committed",
         "_delivered",
         "_delivering_from",
         "_delivering_to",
@@ -99,13 +102,19 @@ class PendingEntries:
 
     _delivering_to: int
     _finishing_to: int
+    _committed: int
 
     def __init__(self) -> None:
         self.clear()
 
     def __bool__(self) -> bool:
         return bool(
-            self._delivering_to or self._finishing_to or self._others or self._delivered or self._finished
+            self._delivering_to
+            or self._finishing_to
+            or self._others
+            or self._delivered
+            or self._finished
+            or self._committed
         )
 
     @property
@@ -144,6 +153,9 @@ class PendingEntries:
     def absorb(self, base: int, count: int, due_ns: int) -> None:
         self._others.append((Kind.ABSORB, base, count, due_ns))
 
+    def commit(self, offset: int) -> None:
+        self._committed = max(self._committed, offset)
+
     def reset(self, cursor: int, absorbed: int) -> None:
         self.clear()
         self._delivered.append((Kind.RESET, cursor, absorbed, 0))
@@ -155,10 +167,13 @@ class PendingEntries:
         # The runs that may yet grow; 0 when there is none.
         self._delivering_from = self._delivering_to = 0
         self._finishing_from = self._finishing_to = 0
+        self._committed = 0
 
     def take(self) -> list[Entry]:
         self._end_delivering()
         self._end_finishing()
         entries = self._delivered + self._others + self._finished
+        if self._committed:
+            entries.append((Kind.COMMIT, self._committed, 0, 0))
         self.clear()
         return entries

@@ -1,7 +1,7 @@
 """What became of every message a channel has taken from its topic.
 
-A message is out (with a consumer), waits (requeued, or deferred until a time), or is finished. Fresh ones lie
-behind `cursor`. Most messages live as part of a run and cost nothing of their own; only those
+A message is out (with a consumer), waits (requeued, deferred until a time, or dead), or is finished. Fresh
+ones lie behind `cursor`. Most messages live as part of a run and cost nothing of their own; only those
 that were requeued, touched or delivered again have entries in `attempts`, `deadlines` and `sent_ns`.
 
 Every change is also noted in `pending`, from which the channel's journal is written.
@@ -32,6 +32,7 @@ class Ledger:
         "ahead",
         "attempts",
         "cursor",
+        "dead",
         "deadlines",
         "deferred",
         "out",
@@ -54,6 +55,7 @@ class Ledger:
         self.sent_ns: dict[int, int] = {}
         self.requeued: deque[int] = deque()
         self.deferred = Deferred()
+        self.dead: dict[int, str] = {}  # given up, and why; they wait here until they are stored elsewhere
 
     # Out ----------------------------------------------------------------------------------------------
 
@@ -103,6 +105,27 @@ class Ledger:
         self._add_waiting(offset, due_ns)
         self.pending.wait(offset, attempts, due_ns)
 
+    def give_up(self, offset: int, reason: str) -> None:
+        """A message that is out is sent to nobody any more; after a restart it is one that was requeued."""
+        self.put_back(offset)
+        self.requeued.pop()
+        self.dead[offset] = reason
+
+    def bury(self, offset: int) -> None:
+        """A message that was given up is finished, unless it was finished or forgotten before."""
+        if self.dead.pop(offset, None) is not None:
+            self.cancel_waiting(offset)
+
+    def set_aside(self, first: int, count: int) -> None:
+        """A run at the cursor waits as if requeued, though nobody was sent it yet."""
+        self.pending.deliver(first, count)
+        for start, stop in _page_parts(first, count):
+            self.out.page(start >> PAGE_SHIFT).waiting += stop - start
+        for offset in range(first, first + count):
+            self.requeued.append(offset)
+            self.pending.wait(offset, 0, 0)
+        self.move_cursor(first + count)
+
     def absorb(self, base: int, count: int, due_ns: int) -> None:
         """A block that was published with a delay is deferred, wherever the cursor is."""
         for offset in range(base, base + count):
@@ -124,6 +147,14 @@ class Ledger:
         self.out.pages[number].waiting -= 1
         self._drop_page(number)
         self.pending.finish(offset, 1)
+
+    def cancel_deferred(self, only: int | None = None) -> int:
+        """Deferred messages, or the one at offset `only`, are finished without delivery; returns how many."""
+        offsets = [offset for offset, _ in self.deferred.items()] if only is None else [only]
+        cancelled = [offset for offset in offsets if self.deferred.cancel(offset)]
+        for offset in cancelled:
+            self.cancel_waiting(offset)
+        return len(cancelled)
 
     def keep_waiting(self, is_kept: Callable[[int], bool]) -> None:
         """What waits but is no longer to be read anywhere is finished."""
@@ -165,6 +196,28 @@ class Ledger:
         for number in np.unique(offsets >> PAGE_SHIFT):
             self._drop_page(int(number))
 
+    def commit(self, offset: int) -> dict[int, int]:
+        """Everything below `offset` is done; returns how many messages that were out each slot held."""
+        held = self.out.clear_below(offset)
+        waiting = [at for at in self.requeued if at < offset]
+        if waiting:
+            self.requeued = deque(at for at in self.requeued if at >= offset)
+        waiting += [at for at, _ in self.deferred.items() if at < offset]
+        waiting += [at for at in self.dead if at < offset]
+        for at in waiting:
+            self.deferred.cancel(at)
+            self.dead.pop(at, None)
+            self.out.pages[at >> PAGE_SHIFT].waiting -= 1
+        for at in [at for at in self.attempts if at < offset]:
+            self._forget_range(at, 1)
+        if offset > self.cursor:
+            self.move_cursor(offset)
+        self.absorbed = max(self.absorbed, offset)
+        for number in [number for number in self.out.pages if number <= offset >> PAGE_SHIFT]:
+            self._drop_page(number)
+        self.pending.commit(offset)
+        return held
+
     def reset(self, cursor: int) -> None:
         """Forget every message; go on at `cursor`."""
         self._begin(self.out.id_base, cursor)
@@ -195,7 +248,7 @@ class Ledger:
     def _waits_in(self, start: int, stop: int) -> bool:
         if len(self.requeued) > ID_PAGE:
             return True  # too many to look through
-        if any(start <= offset < stop for offset in self.requeued):
+        if any(start <= offset < stop for queue in (self.requeued, self.dead) for offset in queue):
             return True
         deferred = self.deferred
         return len(deferred) > 0 and any(offset in deferred for offset in range(start, stop))
@@ -224,7 +277,8 @@ class Ledger:
         for first, count in self.out.runs():
             entries.extend(self._holds_of(first, count))
         attempts = self.attempts
-        entries.extend((Kind.WAIT, offset, attempts.get(offset, 0), 0) for offset in self.requeued)
+        ready = (*self.dead, *self.requeued)
+        entries.extend((Kind.WAIT, offset, attempts.get(offset, 0), 0) for offset in ready)
         entries.extend((Kind.WAIT, at, attempts.get(at, 0), due_ns) for at, due_ns in self.deferred.items())
         return entries
 
@@ -279,6 +333,12 @@ class Ledger:
         elif kind == Kind.ABSORB:
             waiting.update(dict.fromkeys(range(a, a + b), c))
             self.absorbed = a + b
+        elif kind == Kind.COMMIT:
+            self.out.clear_below(a)
+            for at in [at for at in {*waiting, *self.attempts} if at < a]:
+                waiting.pop(at, None)
+                self.attempts.pop(at, None)
+            self.cursor, self.absorbed = max(self.cursor, a), max(self.absorbed, a)
 
     def _mark(self, first: int, count: int) -> None:
         for start, stop in _page_parts(first, count):

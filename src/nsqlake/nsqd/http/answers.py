@@ -1,0 +1,137 @@
+"""What the endpoints beyond NSQ answer: times in ns since 1970, sizes in bytes."""
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+__all__ = [
+    "CancelledAnswer",
+    "DeadLetterAnswer",
+    "DeadLettersAnswer",
+    "DeferredAnswer",
+    "DeferredMessageAnswer",
+    "DrainAnswer",
+    "ErrorAnswer",
+    "LogOffsetsAnswer",
+    "MaxAttemptsAnswer",
+    "MessageAnswer",
+    "MovedAnswer",
+    "PeekAnswer",
+    "ReplayedAnswer",
+]
+
+
+class ErrorAnswer(msgspec.Struct, omit_defaults=True):
+    """Why a request was refused: a code for programs and, where that does not say it all, a reason."""
+
+    message: str
+    reason: str = ""
+
+
+class LogOffsetsAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Where a topic's log begins and ends, whose it is, and how long what is consumed stays in it."""
+
+    topic: str
+    first: int
+    next: int
+    fanout: int  # messages below it flow to the topic's channels
+    uuid: str
+    epoch: int
+    salt: int  # what the checksum of every block begins with
+    retention_time: int
+    retention_bytes: int
+    at: int | UnsetType = UNSET  # the first offset of the time that was asked for
+
+
+class MovedAnswer(msgspec.Struct):
+    """Where the channel reads on."""
+
+    offset: int
+
+
+class MessageAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A message; state, attempts and due are those of the channel, if the request names one."""
+
+    id: str
+    offset: int
+    timestamp: int
+    size: int
+    encoding: Literal["utf-8", "base64"]
+    body: str
+    truncated: bool
+    due: int | UnsetType = UNSET
+    state: Literal["fresh", "out", "requeued", "deferred", "dead", "finished"] | UnsetType = UNSET
+    attempts: int | UnsetType = UNSET
+
+
+class PeekAnswer(msgspec.Struct):
+    """Messages in order of offset, and the offset to look on from."""
+
+    messages: list[MessageAnswer]
+    next: int
+
+
+class DeferredMessageAnswer(msgspec.Struct, kw_only=True):
+    """A message that waits for its time; `size` is null when the log holds it no longer."""
+
+    id: str
+    offset: int
+    due: int
+    attempts: int
+    size: int | None
+
+
+class DeferredAnswer(msgspec.Struct):
+    """Deferred messages, the next due first; `after` leads to the rest and is null when there is none."""
+
+    messages: list[DeferredMessageAnswer]
+    after: str | None
+
+
+class CancelledAnswer(msgspec.Struct):
+    """How many deferred messages will never be delivered."""
+
+    cancelled: int
+
+
+class DeadLetterAnswer(msgspec.Struct, kw_only=True):
+    """A message that was given up; `id` is that in the dead topic."""
+
+    id: str
+    original_id: str
+    offset: int
+    reason: str
+    attempts: int
+    published: int
+    dead_since: int
+    size: int
+    in_flight: bool
+
+
+class DeadLettersAnswer(msgspec.Struct, kw_only=True):
+    """Dead letters of a channel in their order; `after` leads to the rest and is null when there is none."""
+
+    topic: str
+    max_attempts: int
+    messages: list[DeadLetterAnswer]
+    after: int | None
+
+
+class ReplayedAnswer(msgspec.Struct):
+    """How many dead letters went back to their channel."""
+
+    replayed: int
+
+
+class MaxAttemptsAnswer(msgspec.Struct):
+    """Deliveries before a message is a dead letter, 0 for any number; `own` if set for the channel."""
+
+    max_attempts: int
+    own: bool
+
+
+class DrainAnswer(msgspec.Struct):
+    """Whether the daemon takes no more messages and stops when the last one is finished."""
+
+    draining: bool

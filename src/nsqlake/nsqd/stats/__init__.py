@@ -1,0 +1,1 @@
+"""The figures of a running nsqd: `/stats`, `/info`, statsd, Prometheus."""

@@ -1,0 +1,124 @@
+"""`/openapi.json`: complete, and derived from the table alone."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from nsqlake.nsqd.access import Access
+from nsqlake.nsqd.http.endpoints import JSON, TEXT, Endpoint, Kind, Parameter, Reply, RequestBody
+from nsqlake.nsqd.http.openapi import describe
+from nsqlake.runtime.http import Response
+from nsqlake.testing.nsqd import NsqdFixture
+from tests.fakes.http_connection import HttpConnection
+from tests.nsqd.http.support import asked_nsqd
+
+ROW = Endpoint(
+    method="PUT",
+    path="/thing/{key}",
+    handler=lambda _: Response(),
+    access=Access.ADMIN,
+    tag="things",
+    summary="Change a thing",
+    description="Or two.",
+    parameters=(
+        Parameter(name="key", in_path=True, required=True, example="k", description="Which."),
+        Parameter(name="count", kind=Kind.INTEGER, example="2", description="How many."),
+        Parameter(name="colour", choices=("red", "blue"), description="Of what colour."),
+    ),
+    body=RequestBody(description="The thing.", max_bytes=10, example="x", content_type=TEXT),
+    replies={
+        200: Reply(description="Done.", content_type=JSON, also={TEXT: {}}, headers={"X-A": "a"}, example=1)
+    },
+    errors=((400, "BAD"), (400, "WORSE"), (404, "GONE")),
+    deprecated=True,
+)
+
+
+@pytest.fixture(scope="module")
+def asked() -> Iterator[tuple[NsqdFixture, HttpConnection]]:
+    with asked_nsqd() as both:
+        yield both
+
+
+@pytest.fixture(scope="module")
+def document(asked: tuple[NsqdFixture, HttpConnection]) -> dict[str, Any]:
+    described: dict[str, Any] = asked[1].get_json("/openapi.json")
+    return described
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method.upper(), path, operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_every_endpoint_is_described_and_nothing_else(
+    asked: tuple[NsqdFixture, HttpConnection], document: dict[str, Any]
+) -> None:
+    served = asked[0].call(lambda daemon: [(each.method, each.path) for each in daemon.api.endpoints])
+
+    described = [(method, path) for method, path, _ in operations(document)]
+
+    assert sorted(described) == sorted(served)
+    assert len(described) > 40
+
+
+def test_every_described_operation_is_served(
+    asked: tuple[NsqdFixture, HttpConnection], document: dict[str, Any]
+) -> None:
+    for method, path, _ in operations(document):
+        allowed = asked[1].ask("OPTIONS", path.replace("{key}", "log_level")).headers.get("allow", "")
+        assert method in allowed, path
+
+
+def test_every_reference_leads_to_a_schema(document: dict[str, Any]) -> None:
+    named = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+
+    assert named <= document["components"]["schemas"].keys()
+    assert {"Stats", "Info", "ErrorAnswer", "PeekAnswer"} <= named
+
+
+def test_names_of_operations_are_unique_and_all_have_a_summary(document: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, _, operation in operations(document)]
+
+    assert len(set(names)) == len(names)
+    assert all(operation["summary"] for _, _, operation in operations(document))
+
+
+def test_a_row_says_it_all() -> None:
+    operation = describe([ROW])["paths"]["/thing/{key}"]["put"]
+
+    assert (operation["tags"], operation["summary"], operation["description"]) == (
+        ["things"],
+        "Change a thing",
+        "Or two.",
+    )
+    assert operation["deprecated"] is True
+    assert operation["security"] == [{"bearer": []}, {"basic": []}, {}]
+    assert operation["requestBody"]["required"] is True
+    assert operation["requestBody"]["content"]["text/plain"]["example"] == "x"
+
+
+def test_parameters_have_their_place_type_and_choices() -> None:
+    key, number, colour = describe([ROW])["paths"]["/thing/{key}"]["put"]["parameters"]
+
+    assert (key["in"], key["required"], key["example"]) == ("path", True, "k")
+    assert (number["in"], number["schema"]["type"], number["example"]) == ("query", "integer", 2)
+    assert colour["schema"]["enum"] == ["red", "blue"]
+    assert "example" not in colour
+
+
+def test_answers_and_errors_by_status() -> None:
+    responses = describe([ROW])["paths"]["/thing/{key}"]["put"]["responses"]
+
+    assert responses["200"]["content"].keys() == {"application/json", "text/plain"}
+    assert responses["200"]["headers"]["X-A"]["description"] == "a"
+    refused = responses["400"]["content"]["application/json"]["schema"]["allOf"][1]
+    assert refused["properties"]["message"]["enum"] == ["BAD", "WORSE", "INVALID_REQUEST"]
+    assert responses["404"]["description"] == "GONE"
+    assert {"401", "403", "413", "500", "503"} <= responses.keys()
