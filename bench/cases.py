@@ -37,15 +37,20 @@ def deliver(messages: int, consumers: int, rdy: int, goal: float) -> Case:
 
 
 PUBLISHING = (
-    Case("mpub-equal", "MPUB 200 x 200 B, 2 connections", PublishLoad(Publishing.MPUB, 2), rate(1.3)),
+    Case(
+        "mpub-equal",
+        "MPUB 200 x 200 B, 2 connections",
+        PublishLoad(Publishing.MPUB, 2, processes=1),
+        rate(1.3),
+    ),
     Case(
         "mpub-mixed",
         "MPUB 200 x 100-300 B, 2 connections",
-        PublishLoad(Publishing.MPUB, 2, sizes=MIXED),
+        PublishLoad(Publishing.MPUB, 2, processes=1, sizes=MIXED),
         rate(1.0, MIXED_FLOOR),
     ),
-    Case("pub-2", "PUB 200 B, 2 connections", PublishLoad(Publishing.PUB, 2), rate(1.5)),
-    Case("pub-50", "PUB 200 B, 50 connections", PublishLoad(Publishing.PUB, 50), rate(1.0)),
+    Case("pub-2", "PUB 200 B, 2 connections", PublishLoad(Publishing.PUB, 2, processes=1), rate(1.5)),
+    Case("pub-50", "PUB 200 B, 50 connections", PublishLoad(Publishing.PUB, 50, processes=1), rate(1.0)),
     Case(
         "pub-pipelined",
         "PUB 200 B, 1 connection, up to 1,000 unanswered",

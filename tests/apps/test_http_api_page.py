@@ -5,6 +5,7 @@ import pytest
 from nsqlake.apps.http_api_page import endpoint_list, main, renew
 from nsqlake.nsqd.access import Access
 from nsqlake.nsqd.http.endpoints import JSON, TOPIC, Endpoint, Parameter, Reply, RequestBody
+from nsqlake.nsqd.http.selection import ID
 from nsqlake.runtime.http import Response
 
 PAGE = Path(__file__).parents[2] / "docs" / "http-api.md"
@@ -43,7 +44,7 @@ def test_an_endpoint_is_shown_with_all_that_the_table_knows(method: str) -> None
         access=Access.ADMIN,
         tag="things",
         summary="Change a thing",
-        parameters=(key, TOPIC, Parameter(name="more", description="Or more.")),
+        parameters=(key, TOPIC, Parameter(name="more", description="Or more."), ID),
         body=RequestBody(description="It.", max_bytes=1, example="x\ny"),
         replies={200: Reply(description="Done.", content_type=JSON, example={"a": 1})},
         errors=((404, "GONE"), (400, "BAD"), (503, "EXITING")),
@@ -55,6 +56,7 @@ def test_an_endpoint_is_shown_with_all_that_the_table_knows(method: str) -> None
     assert f"## Things\n\n### {method} /thing/{{key}}\n\nChange a thing. Deprecated: `/old`.\n" in text
     assert "| `key` | Which. One of `a b`. |\n" in text
     assert "| [`more`] | Or more. |\n" in text
-    assert 'Answers: 200 done, `{"a":1}`; 400 `BAD`; 404 `GONE`; 503.\n' in text
+    assert 'Answers: 200 done, `{"a":1}`; 400 `BAD`; 404 `GONE`; 413 `BODY_TOO_BIG`; 503.\n' in text
     ask = "" if method == "GET" else " -X PUT"
-    assert f"curl{ask} --data-binary $'x\\ny' 'http://127.0.0.1:4151/thing/a%20b?topic=orders'\n" in text
+    url = "http://127.0.0.1:4151/thing/a%20b?topic=orders&id=0a1b2c3d4e5f6071"
+    assert f"curl{ask} --data-binary $'x\\ny' '{url}'\n" in text

@@ -1,18 +1,22 @@
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from nsqlake import __version__
-from nsqlake.apps.demo.traffic import TOPIC
+from nsqlake.apps.demo.traffic import CHANNEL, TOPIC
 from nsqlake.apps.nsqlake import main
+from tests.fakes.http_connection import HttpConnection
 from tests.fakes.tcp_client import TcpClient
+from tests.integration.support import eventually
 
 STOP_LIMIT_S = 30
 
@@ -37,13 +41,21 @@ def read_until(process: "subprocess.Popen[str]", pattern: str) -> re.Match[str]:
     raise AssertionError(f"the demo did not print {pattern!r}")
 
 
+def has_finished_some(http: HttpConnection) -> bool:
+    topics = http.get_json(f"/stats?format=json&topic={TOPIC}&channel={CHANNEL}")["topics"] or []
+    clients = [client for topic in topics for channel in topic["channels"] for client in channel["clients"]]
+    return any(client["finish_count"] for client in clients)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_messages_flow_in_the_demo_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
     with running_demo(tmp_path / "new") as demo:
-        address, pid = read_until(demo, r"listens on (127\.0\.0\.1:\d+) \(process (\d+)\)").groups()
-        with TcpClient(address) as client:
+        guide = r"listens on (127\.0\.0\.1:\d+) \(process (\d+)\), its HTTP API on (127\.0\.0\.1:\d+)\."
+        address, pid, api = read_until(demo, guide).groups()
+        with TcpClient(address) as client, HttpConnection(api) as http:
             client.sub(TOPIC, "test#ephemeral", rdy=1)
             line = client.message().body
+            eventually(lambda: has_finished_some(http))
 
         demo.send_signal(number)
         output, errors = demo.communicate(timeout=STOP_LIMIT_S)
@@ -56,6 +68,19 @@ def test_messages_flow_in_the_demo_until_it_is_told_to_stop(tmp_path: Path, numb
     assert "NSQ: bye" in (tmp_path / "new" / "nsqd.log").read_text()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
+
+
+def test_what_the_demo_tells_to_try_works(tmp_path: Path) -> None:
+    with running_demo(tmp_path) as demo:
+        commands = [read_until(demo, r"^  \w+ +(curl .*)\n").group(1) for _ in range(5)]
+
+        for command in commands:
+            curl, *flags, url = shlex.split(command)
+            address, _, target = url.removeprefix("http://").partition("/")
+            with HttpConnection(address) as http:
+                asking = partial(http.ask, "POST" if flags else "GET", f"/{target}", b"world")
+                eventually(lambda: asking().status == 200)  # noqa: B023 - asked before the next one
+            assert curl == "curl"
 
 
 def test_a_demo_whose_nsqd_cannot_start_says_why(tmp_path: Path) -> None:

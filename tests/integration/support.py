@@ -65,3 +65,14 @@ def eventually(condition: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
     deadline = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < deadline, "did not become true in time"
+
+
+def set_free_bytes_needed(nsqd: NsqdFixture, topic: str, nbytes: int) -> None:
+    """With more than the disk has, nothing can be appended to the topic."""
+
+    def change(daemon: Daemon) -> None:
+        log = find_topic(daemon, topic).log
+        assert log is not None
+        log._writer._min_free_bytes, log._writer._check_at = nbytes, 0
+
+    nsqd.call(change)

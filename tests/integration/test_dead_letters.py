@@ -10,9 +10,19 @@ from nsqlake.nsqd.core.dead_letters import DeadLetter
 from nsqlake.nsqd.daemon import Daemon
 from nsqlake.nsqd.dead_letters import DeadLetterError
 from nsqlake.testing.nsqd import NsqdFixture, running_nsqd
+from nsqlake.topiclog.errors import AppendError
 from tests.fakes.tcp_client import TcpClient
 from tests.integration.conftest import Connect
-from tests.integration.support import MS, eventually, figures, find_channel, find_topic, has_topic, pause
+from tests.integration.support import (
+    MS,
+    eventually,
+    figures,
+    find_channel,
+    find_topic,
+    has_topic,
+    pause,
+    set_free_bytes_needed,
+)
 
 DEAD = "t.c.dead"
 
@@ -33,18 +43,8 @@ def kill_messages(nsqd: NsqdFixture, client: TcpClient, *bodies: bytes) -> list[
     for message in client.messages(len(bodies)):
         client.req(message)
     eventually(lambda: has_topic(nsqd, DEAD) and figures(nsqd, DEAD, "dead").depth == len(bodies))
+    eventually(lambda: figures(nsqd, "t", "c").depth == 0)  # they are stored and synced there first
     return dead_letters(nsqd)
-
-
-def set_free_bytes_needed(nsqd: NsqdFixture, topic: str, nbytes: int) -> None:
-    """With more than the disk has, nothing can be appended to the topic."""
-
-    def change(daemon: Daemon) -> None:
-        log = find_topic(daemon, topic).log
-        assert log is not None
-        log._writer._min_free_bytes, log._writer._check_at = nbytes, 0
-
-    nsqd.call(change)
 
 
 def test_a_message_requeued_too_often_moves_as_it_was(connect: Connect) -> None:
@@ -240,7 +240,7 @@ def test_what_does_not_fit_is_not_replayed_and_stays_dead(connect: Connect) -> N
         kill_messages(nsqd, client, b"one", b"two")
         set_free_bytes_needed(nsqd, "t", 1 << 60)
 
-        with pytest.raises(DeadLetterError, match="disk full"):
+        with pytest.raises(AppendError, match="disk full"):
             replay(nsqd)
 
         assert (figures(nsqd, "t", "c")[:3], len(dead_letters(nsqd))) == ((0, 0, 0), 2)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,26 @@ def test_ping_says_what_is_wrong(nsqd: NsqdFixture, http: HttpConnection, topic:
     assert answers[1].status == 503
     assert json.loads(answers[1].body)["message"] == "SYNC_FAILED"
     assert answers[2]["health"] == text
+
+
+def test_ping_names_a_topic_that_could_not_be_opened_but_no_path(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("well", "broken"):
+        with running_nsqd(data_path=str(tmp_path)) as nsqd, HttpConnection(nsqd.http_address) as http:
+            http.post(f"/pub?topic={name}", b"x")
+    log = tmp_path / "topics" / "broken.topic" / "log"
+    log.rename(tmp_path / "aside")
+    log.write_bytes(b"")
+
+    with running_nsqd(data_path=str(tmp_path)) as nsqd, HttpConnection(nsqd.http_address) as http:
+        ping = http.get("/ping")
+        answers = {name: http.post(f"/pub?topic={name}", b"x").status for name in ("well", "broken")}
+
+    assert code(ping) == (500, b"NOK - TOPIC(broken): cannot be opened: not a directory")
+    assert answers == {"well": 200, "broken": 503}
+    assert str(log) in caplog.text
+    caplog.clear()
 
 
 def test_info_tells_the_real_ports(nsqd: NsqdFixture, http: HttpConnection) -> None:
@@ -135,6 +156,8 @@ def test_metrics_count_http_connections(http: HttpConnection) -> None:
 
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert b'nsqd_connections{kind="http",tls="no"} 1\n' in answer.body
+    assert re.search(rb'nsqd_connections_accepted_total\{listener="http"\} [1-9]', answer.body)
+    assert b'nsqd_connections_accepted_total{listener="tcp"} ' in answer.body
     assert b"nsqd_loop_lag_seconds_bucket" in answer.body
 
 

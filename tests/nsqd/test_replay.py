@@ -1,5 +1,6 @@
 """What is shown of a log and of a channel's messages."""
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,9 @@ from nsqlake.nsqd.replay import (
     peek_at_channel,
     peek_at_topic,
 )
+from nsqlake.nsqd.stats import pace
 from nsqlake.topiclog.block import BlockFault, decode_block
+from tests.fakes.faulty_files import FaultyFiles
 from tests.nsqd.broker_on_disk import SECOND_NS, BrokerOnDisk
 from tests.nsqd.core.harness import ID_BASE, id_of
 
@@ -120,7 +123,7 @@ def test_deferred_messages_are_listed_by_due_time(disk: BrokerOnDisk) -> None:
     sub, _ = disk.consume(channel, 1)
     channel.core.requeue(sub, id_of(back), 5 * SECOND_NS, now_ns)
 
-    listed = list_deferred(channel, 100)
+    listed = disk.run(list_deferred(channel, 100))
 
     shown = [
         (message.offset, message.due_ns - now_ns, message.attempts, message.body_bytes) for message in listed
@@ -138,10 +141,10 @@ def test_a_long_list_of_deferred_messages_is_had_in_pages(disk: BrokerOnDisk) ->
     channel = disk.channel()
     for seconds in (3, 1, 2):
         disk.publish(*[b"x"] * 5, delay_ns=seconds * SECOND_NS)
-    whole, pages, mark = list_deferred(channel, 100), [], None
+    whole, pages, mark = disk.run(list_deferred(channel, 100)), [], None
     assert len(whole) == 15
 
-    while page := list_deferred(channel, 4, mark):
+    while page := disk.run(list_deferred(channel, 4, mark)):
         pages += page
         mark = DeferredMark.parse(str(page[-1].mark))
 
@@ -160,7 +163,7 @@ def test_deferred_messages_that_the_log_lost_have_no_size(tmp_path: Path) -> Non
         disk.publish(b"x", topic="orders#ephemeral", delay_ns=SECOND_NS)
         disk.publish(b"y", b"z", topic="orders#ephemeral")
 
-        assert [message.body_bytes for message in list_deferred(channel, 10)] == [None]
+        assert [message.body_bytes for message in disk.run(list_deferred(channel, 10))] == [None]
 
 
 def test_ids_and_offsets(disk: BrokerOnDisk) -> None:
@@ -169,3 +172,30 @@ def test_ids_and_offsets(disk: BrokerOnDisk) -> None:
     assert offset_of(topic, message_id(topic, 4711)) == 4711
     for text in ("", "xyz", "0" * 15, "A" * 16, "0" * 17):
         assert offset_of(topic, text) == -1
+
+
+def test_deferred_messages_of_one_block_are_sized_with_one_read(tmp_path: Path) -> None:
+    files = FaultyFiles()
+    with BrokerOnDisk(str(tmp_path), files=files, mem_queue_size=0) as disk:
+        channel = disk.channel()
+        disk.publish(*[b"x" * size for size in range(1, 50)], delay_ns=SECOND_NS)
+        files.fail("pread", errno.EIO, at=2)
+
+        sizes = [message.body_bytes for message in disk.run(list_deferred(channel, 100))]
+
+        assert sizes == list(range(1, 50))
+
+
+def test_the_loop_turns_while_deferred_messages_are_listed(
+    disk: BrokerOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "SLICE_NS", 0)  # as if every block took long to read
+    channel = disk.channel()
+    for _ in range(20):
+        disk.publish(b"x", delay_ns=SECOND_NS)
+    listing = disk.loop.create_task(list_deferred(channel, 100))
+
+    disk.settle()
+
+    assert not listing.done()
+    assert len(disk.loop.run_until_complete(listing)) == 20

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from nsqlake.runtime.tasks import TaskSupervisor
-from tests.fakes.loop_turns import next_turn
+from tests.fakes.loop_turns import next_turn, wait_until
 
 
 async def wait_forever() -> None:
@@ -118,3 +118,22 @@ def test_nothing_starts_after_close():
             supervisor.spawn(wait_forever(), "late")
 
     asyncio.run(scenario())
+
+
+def test_what_must_never_end_is_begun_again_after_a_failure(caplog):
+    begun = []
+
+    async def work() -> None:
+        begun.append(len(begun))
+        if len(begun) < 3:
+            raise ValueError("broken")
+        await wait_forever()
+
+    async def scenario() -> tuple[int, list[str]]:
+        supervisor = TaskSupervisor()
+        supervisor.keep(work, "housekeeping", pause_s=0)
+        await wait_until(lambda: len(begun) == 3)
+        return supervisor.failure_count, await supervisor.close()
+
+    assert asyncio.run(scenario()) == (2, [])
+    assert [record.getMessage() for record in caplog.records] == ["TASK(housekeeping): failed"] * 2

@@ -9,7 +9,7 @@ import pytest
 from nsqlake.topiclog import AppendError, SyncError
 from nsqlake.topiclog.segment import SEGMENT_HEADER_BYTES
 from tests.fakes.faulty_files import FOREVER, FaultyFiles
-from tests.topiclog.support import FIRST, append, crash, drain, fill, open_log, segment_paths
+from tests.topiclog.support import FIRST, append, crash, drain, fill, open_log, segment_paths, sync
 
 NO_ROOM = [errno.ENOSPC, errno.EDQUOT]
 
@@ -59,6 +59,24 @@ def test_a_failed_sync_of_the_directory_counts_too(path: Path, files: FaultyFile
         log.close()
 
     assert files.open_descriptors == 0
+
+
+def test_a_want_of_descriptors_puts_a_sync_off_and_the_log_goes_on(path: Path, files: FaultyFiles) -> None:
+    log, _report = open_log(path, files=files)
+    messages = fill(log, 2)
+    job = log.begin_sync()
+    assert job is not None
+    files.fail("sync_dir", errno.EMFILE)
+    with pytest.raises(OSError) as caught:
+        job.run()
+
+    log.end_sync(job, caught.value)
+
+    assert (log.failed, log.synced, log.needs_sync) == (None, FIRST, True)
+    messages += fill(log, 1)
+    sync(log)
+    assert (log.synced, drain(log)) == (log.next, messages)
+    log.close()
 
 
 def test_a_stop_whose_sync_failed_is_not_taken_for_a_clean_one(path: Path, files: FaultyFiles) -> None:

@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from nsqlake.topiclog import LogClosedError, LogOptions, MemoryLog, ReadError, TopicLog
-from nsqlake.topiclog.block import BlockFault, block_size, decode_block
-from nsqlake.topiclog.raw_blocks import RawBlocks
+from nsqlake.topiclog.block import BLOCK_HEADER, BlockFault, block_size, decode_block
+from nsqlake.topiclog.raw_blocks import MAX_FILES, RawBlocks
 from tests.fakes.faulty_files import FaultyFiles
 from tests.topiclog.support import (
     FIRST,
     SALT,
     Message,
     append,
+    crash,
     drain,
     fill,
     flip_bit,
@@ -48,8 +49,8 @@ def new_log(path: Path, **options: int) -> TopicLog:
 
 def test_all_blocks_of_all_segments(tmp_path: Path) -> None:
     log = new_log(tmp_path, max_bytes_per_file=500)
-    messages = fill(log, 20)
-    assert log.segment_count > 3
+    messages = fill(log, 12)
+    assert 3 < log.segment_count <= MAX_FILES
 
     blocks = log.raw_blocks(FIRST, ALL)
 
@@ -128,6 +129,66 @@ def test_a_reader_that_finds_damage_asks_for_verified_blocks_and_gets_past_it(tm
     assert verified.base == messages[2][0]
     verified.release()
     assert log.raw_blocks(log.next, ALL, verified=True).nbytes == 0
+    log.close()
+
+
+def test_behind_the_last_block_a_reader_is_led_to_the_end_of_the_log(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    fill(log, 2)
+    end = log.next
+    crash(log)
+
+    log, _ = open_log(tmp_path / "log", clean=False)
+    blocks = log.raw_blocks(end, ALL)
+
+    assert log.next > end
+    assert (blocks.nbytes, blocks.base, blocks.next) == (0, log.next, log.next)
+    log.close()
+
+
+def test_a_damaged_size_in_front_of_a_gap_does_not_reach_beyond_it(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    messages = fill(log, 4)
+    (path,) = segment_paths(tmp_path / "log")
+    flip_bit(path, 8 * (40 + 156 + 100))
+    log.raw_blocks(messages[1][0], 156, verified=True).release()
+
+    for bit in range(8 * BLOCK_HEADER.size):
+        flip_bit(path, 8 * 40 + bit)
+        blocks = log.raw_blocks(FIRST, ALL)
+        assert (blocks.base, blocks.next) == (FIRST, log.next)
+        assert content(blocks)[-312:] == Path(path).read_bytes()[-312:]
+        assert blocks.nbytes <= 4 * 156
+        blocks.release()
+        flip_bit(path, 8 * 40 + bit)
+    log.close()
+
+
+def test_a_damaged_block_at_the_very_end_is_skipped_like_any_other(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    messages = fill(log, 2)
+    flip_bit(segment_paths(tmp_path / "log")[0], 8 * (40 + 156 + 100))
+
+    blocks = log.raw_blocks(messages[1][0], ALL, verified=True)
+
+    assert (blocks.nbytes, blocks.next) == (0, log.next)
+    assert log.read_block(messages[1][0]) is None
+    assert log.offset_at(1 << 62) == log.next
+    log.close()
+
+
+def test_one_reader_holds_only_a_few_files_open(tmp_path: Path) -> None:
+    log = new_log(tmp_path, max_bytes_per_file=200)
+    messages, offset, found = fill(log, 30), FIRST, list[Message]()
+
+    while offset < log.next:
+        blocks = log.raw_blocks(offset, ALL)
+        assert 0 < blocks.file_count <= MAX_FILES < log.segment_count
+        found += decoded(blocks)
+        offset = blocks.next
+        blocks.release()
+
+    assert found == messages
     log.close()
 
 

@@ -79,10 +79,13 @@ def _parameter_row(parameter: Parameter) -> str:
 def _answers(endpoint: Endpoint) -> str:
     parts = [_reply(status, reply) for status, reply in endpoint.replies.items()]
     named = [(status, code) for status, code in endpoint.errors if code not in CODES]
+    unavailable = len(named) < len(endpoint.errors)
+    if endpoint.body is not None:
+        named.append(endpoint.too_big)
     by_status = {status: [code for each, code in named if each == status] for status, _ in named}
     for status, codes in sorted(by_status.items()):
         parts.append(f"{status} " + ", ".join(f"`{code}`" for code in dict.fromkeys(codes)))
-    if len(named) < len(endpoint.errors):
+    if unavailable:
         parts.append("503")
     return "Answers: " + "; ".join(parts) + "."
 
@@ -101,7 +104,7 @@ def _curl(endpoint: Endpoint) -> str:
         value = quote(parameter.example, safe=":,@-._#")
         if parameter.in_path:
             path = path.replace(f"{{{parameter.name}}}", value)
-        elif parameter.required:
+        elif parameter.required or parameter.in_example:
             query.append(f"{parameter.name}={value}")
     url = BASE + path + ("?" + "&".join(query) if query else "")
     words = ["curl"] if endpoint.method == "GET" else ["curl", "-X", endpoint.method]

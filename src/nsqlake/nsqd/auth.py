@@ -134,7 +134,7 @@ class AuthServers:
             raise AuthError(f"no reply within {self._request_timeout_s} s") from error
         except httpx.ConnectError as error:
             raise AuthError(f"cannot connect: {printable(str(error).encode(), 200)}") from error
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
             raise AuthError(type(error).__name__) from error  # its text may quote the request
         try:
             return decode_reply(reply, now_ns=self._clock.now_ns())

@@ -114,7 +114,7 @@ class Broker:
             except (OSError, TopicLogError) as error:
                 logger.error("TOPIC(%s): cannot be opened, left as it is: %s", name, error)
                 self.broken[name] = _reason(error)
-                self.failure = f"TOPIC({name}): {error}"
+                self.failure = f"TOPIC({name}): cannot be opened: {self.broken[name]}"
                 continue
             describe_report(name, loaded.report)
             topic = self._adopt(loaded)
@@ -144,10 +144,12 @@ class Broker:
 
     def _synced(self, topic: LiveTopic, error: OSError | None) -> None:
         self.timings.sync.observe(monotonic_ns() - topic.sync_began_ns)
-        if error is not None:
+        if topic.failure:
             logger.error(
                 "%s: sync failed, takes no more messages until the daemon restarts: %s", topic, error
             )
+        elif error is not None:
+            logger.error("%s: not synced, will be tried again: %s", topic, error)
 
     # Topics -------------------------------------------------------------------------------------------
 
@@ -350,7 +352,7 @@ class Broker:
         return await self.letters.waiting(channel, after, limit)
 
     async def replay_dead(self, channel: LiveChannel, message_id: str | None = None) -> int:
-        """Bring one dead letter, or all, back to the channel; returns how many. Raises DeadLetterError."""
+        """Bring one dead letter, or all, back to the channel; returns how many. Raises as `replay` does."""
         return await self.letters.replay(channel, message_id)
 
     async def empty_topic(self, topic: LiveTopic) -> None:

@@ -100,8 +100,8 @@ class Daemon:
             undo.pop_all()
         warn_if_open(options)
         self._warn_of_unknown_experiments(options)
-        self.tasks.spawn(keep_synced(self.broker, options), "sync")
-        self.tasks.spawn(keep_house(self.broker, options), "housekeeping")
+        self.tasks.keep(lambda: keep_synced(self.broker, options), "sync")
+        self.tasks.keep(lambda: keep_house(self.broker, options), "housekeeping")
         self.broker.on_drain.append(self._watch_drain)
         self._serve_clients(clock)
 
@@ -109,6 +109,10 @@ class Daemon:
         options, http = self.options, self.http
         self.stats = NodeStats(options, self.broker, self.connections, clock, self.tasks, budget=self._budget)
         self.stats.http_connections = http.connection_counts
+        self.stats.accepted_connections = lambda: {
+            "tcp": self.tcp_listener.accepted_count,
+            **http.accepted_counts(),
+        }
         self.stats.start(max(0, http.http_port))
         self.announcements = announce(
             self.broker, options, self.tasks, tcp_port=self.tcp_listener.port, http_port=http.http_port

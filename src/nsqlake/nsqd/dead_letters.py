@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from itertools import islice
+from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +26,7 @@ from nsqlake.nsqd.core.dead_letters import (
     unfinished,
 )
 from nsqlake.nsqd.live_topic import LiveChannel, LiveTopic
+from nsqlake.nsqd.stats.pace import SLICE_NS
 from nsqlake.runtime.clock import Clock
 from nsqlake.topiclog.errors import TopicLogError
 from nsqlake.wire.message import id_digits
@@ -192,15 +194,15 @@ class DeadLetters:
         dead = self._dead_channel(channel)
         if dead is None:
             return
-        log, looks = dead.topic.core.log, 0
+        log, until_ns = dead.topic.core.log, perf_counter_ns() + SLICE_NS
         for first, stop in unfinished(dead.core.ledger, dead.topic.core.backlog.fanout):
             for offset, _, tag in log.tags(max(first, start), stop):
                 letter = _letter(channel, dead, offset, tag)
                 if letter is not None:
                     yield letter
-                looks += 1
-                if looks % 64 == 0:
+                if perf_counter_ns() >= until_ns:
                     await asyncio.sleep(0)
+                    until_ns = perf_counter_ns() + SLICE_NS
 
     def _dead_channel(self, channel: LiveChannel) -> LiveChannel | None:
         topic = self._broker.topics.get(dead_topic_name(channel.topic.name, channel.core.name))
@@ -212,7 +214,8 @@ class DeadLetters:
         """Bring one dead letter of `channel`, or all that wait, back to it; returns how many.
 
         Each is stored again in its topic, and no other channel of the topic is sent it. What a consumer
-        of the channel `dead` has in flight is left alone. Raises DeadLetterError.
+        of the channel `dead` has in flight is left alone. Raises DeadLetterError, and TopicLogError or
+        OSError when the disk does not take it.
         """
         if channel in self._replaying:
             raise DeadLetterBusyError(channel, "dead letters are being replayed already")
@@ -221,8 +224,6 @@ class DeadLetters:
             if message_id is None:
                 return await self._replay_all(channel)
             return await self._replay_some(channel, [await self._find(channel, message_id)])
-        except (TopicLogError, OSError) as error:
-            raise DeadLetterError(channel, f"not replayed: {error}") from error
         finally:
             self._replaying.discard(channel)
 

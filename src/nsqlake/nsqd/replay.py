@@ -4,12 +4,15 @@ Nothing here changes anything; `Broker` has what does (`seek`, `commit`, `cancel
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nsqlake.errors import NsqlakeError
 from nsqlake.nsqd.core.peeking import ChannelMessage, PeekedMessage, peek_channel, peek_log
 from nsqlake.nsqd.core.seeking import check_offset
 from nsqlake.nsqd.live_topic import LiveChannel, LiveTopic
+from nsqlake.nsqd.stats.pace import run_in_slices
+from nsqlake.topiclog.block import Span
 from nsqlake.topiclog.raw_blocks import RawBlocks
 from nsqlake.wire.message import id_digits
 
@@ -83,8 +86,9 @@ def log_offsets(topic: LiveTopic, timestamp_ns: int | None = None) -> LogOffsets
 def log_blocks(topic: LiveTopic, offset: int, max_bytes: int, *, verified: bool = False) -> RawBlocks:
     """Whole blocks from the one that holds `offset` on, to be sent as they are and then released.
 
-    None (`next` is `offset`) at the end of the log. Raises OutsideLogError and ReadError. Checksums are left
-    to the reader; one that finds the first block damaged asks again, `verified`, and gets what follows it.
+    None at the end of the log, and then `next` is that end. Raises OutsideLogError and ReadError. Checksums
+    are left to the reader; one that finds the first block damaged asks again, `verified`, and gets what
+    follows it.
     """
     log = topic.core.log
     return log.raw_blocks(check_offset(log, offset), min(max_bytes, MAX_RAW_BYTES), verified=verified)
@@ -164,24 +168,33 @@ class DeferredMessage:
         return DeferredMark(self.due_ns, self.offset)
 
 
-def list_deferred(
+async def list_deferred(
     channel: LiveChannel, limit: int, after: DeferredMark | None = None
 ) -> list[DeferredMessage]:
-    """Up to `limit` deferred messages, the next due first. Raises ReadError."""
+    """Up to `limit` deferred messages, the next due first, read in slices. Raises ReadError."""
     ledger, topic = channel.core.ledger, channel.topic
     behind = (0, 0) if after is None else (after.due_ns, after.offset)
+    found = ledger.deferred.earliest(min(limit, MAX_DEFERRED_LISTED), behind)
+    sizes: dict[int, int] = {}
+    await run_in_slices(_measure(topic, sorted(offset for _, offset in found), sizes))
     return [
         DeferredMessage(
             offset=offset,
             id=message_id(topic, offset),
             due_ns=due_ns,
             attempts=ledger.attempts.get(offset, 0),
-            body_bytes=_body_bytes(topic, offset),
+            body_bytes=sizes.get(offset),
         )
-        for due_ns, offset in ledger.deferred.earliest(min(limit, MAX_DEFERRED_LISTED), behind)
+        for due_ns, offset in found
     ]
 
 
-def _body_bytes(topic: LiveTopic, offset: int) -> int | None:
-    span = topic.core.log.read_block(offset)
-    return None if span is None else len(span.body(offset - span.base))
+def _measure(topic: LiveTopic, offsets: list[int], sizes: dict[int, int]) -> Iterator[None]:
+    """Note the sizes of bodies that the log holds. In their order there, so that a block is read once."""
+    span: Span | None = None
+    for offset in offsets:
+        if span is None or offset >= span.end:
+            span = topic.core.log.read_block(offset)
+        if span is not None:
+            sizes[offset] = len(span.body(offset - span.base))
+        yield

@@ -56,6 +56,7 @@ class Listener:
         """Binds at once: StartupError when the address cannot be had."""
         self.name = name
         self.open_count = 0
+        self.accepted_count = 0  # since the start
         self._protocol_factory = protocol_factory
         self._supervisor = supervisor
         self._limit = limit
@@ -125,6 +126,7 @@ class Listener:
                 accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self.open_count += 1
+        self.accepted_count += 1
         slot = _Slot(self._release)
         task = self._supervisor.spawn(self._connect(accepted, slot), f"{self.name} accept")
         task.add_done_callback(lambda _: None if slot.connected else _abandon(accepted, slot))

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_CLOSE_LIMIT_S = 5.0
+RESTART_PAUSE_S = 1.0
 
 
 class TaskSupervisor:
@@ -32,6 +33,23 @@ class TaskSupervisor:
         task.add_done_callback(lambda _: coroutine.close())
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def keep(
+        self,
+        begin: Callable[[], Coroutine[Any, Any, object]],
+        name: str,
+        *,
+        pause_s: float = RESTART_PAUSE_S,
+    ) -> asyncio.Task[None]:
+        """Run what must never end, and begin it again after a failure: the daemon cannot do without it."""
+        return self.spawn(self._keep(begin, name, pause_s), name)
+
+    async def _keep(
+        self, begin: Callable[[], Coroutine[Any, Any, object]], name: str, pause_s: float
+    ) -> None:
+        while True:
+            await self._run(begin(), name)
+            await asyncio.sleep(pause_s)
 
     async def close(self, limit_s: float = DEFAULT_CLOSE_LIMIT_S) -> list[str]:
         """Cancel every task and wait up to `limit_s`; the names of those that still run are returned."""

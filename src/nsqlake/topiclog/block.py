@@ -22,6 +22,8 @@ message body can never pass for a block.
 """
 
 import struct
+import sys
+from array import array
 from collections.abc import Sequence
 from enum import Enum
 
@@ -167,12 +169,19 @@ def encode_block(  # noqa: PLR0913 - one argument for each field
             or starts[count] != length
         ):
             raise ValueError(f"starts do not frame {count} records in {length} bytes")
-        places = struct.pack(f">{count + 1}I", *starts)
+        places = _encode_starts(starts)
         length += len(places) + len(tag)
         rest = _REST.pack(length, count, base, timestamp_ns, due_ns, flags, 0, 0) + places
     if tag:
         records += tag
     return _PREFIX.pack(MAGIC, _extend(_extend(salt, rest), records)) + rest, records
+
+
+def _encode_starts(starts: Sequence[int]) -> bytes:
+    places = array("I", starts)
+    if sys.byteorder == "little":
+        places.byteswap()
+    return places.tobytes()
 
 
 def encode_single_head(record: bytes, base: int, salt: int, timestamp_ns: int) -> bytes:

@@ -13,7 +13,9 @@ from nsqlake.topiclog.index import BlockIndex
 from nsqlake.topiclog.segment import Segment
 from nsqlake.topiclog.segment_list import SegmentList
 
-__all__ = ["RawBlocks", "encode_span", "find_raw_blocks"]
+__all__ = ["MAX_FILES", "RawBlocks", "encode_span", "find_raw_blocks"]
+
+MAX_FILES = 8  # held open by one reader, however small the segments are
 
 
 class RawBlocks:
@@ -35,6 +37,10 @@ class RawBlocks:
     @property
     def nbytes(self) -> int:
         return len(self.data) + sum(count for _, _, count in self.parts)
+
+    @property
+    def file_count(self) -> int:
+        return len(self._segments)
 
     def add(self, segment: Segment, start: int, stop: int) -> int:
         """The blocks [start, stop) of a segment; returns how many bytes they have. Raises `ReadError`."""
@@ -76,7 +82,7 @@ def find_raw_blocks(files: Files, segments: SegmentList, offset: int, max_bytes:
             stop = max(stop, start + 1)
         if stop > start:
             max_bytes -= blocks.add(segment, start, stop)
-        if stop < len(segment.index):
+        if stop < len(segment.index) or blocks.file_count == MAX_FILES:
             break
     return blocks
 
@@ -95,7 +101,10 @@ def _extents(files: Files, fd: int, segment: Segment, start: int, stop: int) -> 
     positions = segment.index.positions
     first = start
     for last in _before_holes(segment.index, start, stop):
-        end = positions[last] + block_size(files.pread(fd, BLOCK_HEADER.size, positions[last]), 0)
+        head = files.pread(fd, BLOCK_HEADER.size, positions[last])
+        end = positions[last + 1] if last + 1 < len(positions) else segment.size
+        if len(head) == BLOCK_HEADER.size:
+            end = min(end, positions[last] + block_size(head, 0))  # which may be damaged too
         yield positions[first], end - positions[first]
         first = last + 1
     if first < stop:

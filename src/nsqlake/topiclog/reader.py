@@ -74,7 +74,8 @@ class SegmentReader:
 
     def read_block(self, segment: Segment, number: int) -> Span | None:
         """One block by its number, past the cache; None when it is damaged."""
-        return self._load(segment, number, number + 1).find(segment.index.offset(number))
+        offset = segment.index.offset(number)  # now: a damaged block leaves the index
+        return self._load(segment, number, number + 1).find(offset)
 
     def locate(self, offset: int) -> tuple[Segment, int] | None:
         """The segment and number of the first block that ends after `offset`, None when there is none."""

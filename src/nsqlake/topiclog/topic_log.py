@@ -262,7 +262,11 @@ class TopicLog:
         while verified and (found := self._reader.locate(offset)) is not None:
             if self._reader.read_block(*found) is not None:
                 break
-        return find_raw_blocks(self._files, self._segments, offset, max_bytes)
+        blocks = find_raw_blocks(self._files, self._segments, offset, max_bytes)
+        if not blocks.parts:
+            # What was skipped at the start of an epoch, or lost, never comes: a reader has to get over it.
+            blocks.base = blocks.next = self.next
+        return blocks
 
     @property
     def origin(self) -> int:
@@ -277,13 +281,15 @@ class TopicLog:
         return first - EPOCH_JUMP * (epoch - 1) <= origin
 
     def tags(self, start: int, stop: int) -> Iterator[tuple[int, int, bytes]]:
-        """(base, count, tag) of the blocks in [start, stop) that have a tag, each read from its segment."""
+        """(base, count, tag) of the blocks in [start, stop), each read from its segment.
+
+        The tag is empty if there is none: whoever looks for tags has to pause now and then.
+        """
         while not self._is_closed and start < stop and (found := self._reader.locate(start)) is not None:
             base, count, tag = self._reader.read_tag(*found)
             if base >= stop:
                 return
-            if tag:
-                yield base, count, tag
+            yield base, count, tag
             start = base + count
 
     def count(self, start: int, stop: int) -> int:
@@ -336,8 +342,8 @@ class TopicLog:
         """Take note of how `job` ended. After a failed sync nobody knows what is on the disk: no retry."""
         self._remove_late_indexes(job)
         self._sync.end(job, error)
-        if error is not None:
-            self._writer.failed = f"sync failed: {describe(error)}"
+        if self._sync.failure is not None:
+            self._writer.failed = f"sync failed: {describe(self._sync.failure)}"
         if self._is_deleted:
             self._remove_files()
 

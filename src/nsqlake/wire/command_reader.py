@@ -369,10 +369,9 @@ class CommandReader:
             return (
                 Messages(b"MPUB", buffer[begin:stop], count, unit) if 0 < size <= self._max_msg_size else None
             )
-        starts = self._record_starts(begin, stop)
-        if starts is None or len(starts) != count + 1:
-            return None
-        return Messages(b"MPUB", buffer[begin:stop], count, 0, starts)
+        records = buffer[begin:stop]
+        starts = self._record_starts(records, count)
+        return None if starts is None else Messages(b"MPUB", records, count, 0, starts)
 
     def _are_sizes_equal(self, begin: int, stop: int, unit: int, count: int) -> bool:
         buffer = self._buffer
@@ -381,20 +380,20 @@ class CommandReader:
             for byte in range(4)
         )
 
-    def _record_starts(self, begin: int, stop: int) -> list[int] | None:
-        buffer, limit, unpack = self._buffer, self._max_msg_size, _UINT32.unpack_from
-        starts: list[int] = []
-        append = starts.append
-        at = begin
-        last = stop - MIN_MPUB_RECORD
-        while at <= last:
-            append(at - begin)
-            (size,) = unpack(buffer, at)
-            if not 0 < size <= limit:
-                return None
-            at += size + 4
-        append(at - begin)
-        return starts if at == stop else None
+    def _record_starts(self, records: bytes, count: int) -> list[int] | None:
+        """Positions of the records and the end of the last; the one loop per message of publishing."""
+        unpack, limit = _UINT32.unpack_from, self._max_msg_size
+        starts = [0] * (count + 1)
+        at = 0
+        try:
+            for number in range(1, count + 1):
+                (size,) = unpack(records, at)
+                if not size or size > limit:
+                    return None
+                starts[number] = at = at + size + 4
+        except struct.error:
+            return None
+        return starts if at == len(records) else None
 
     def _mpub_fault(self, data: bytes) -> ClientError:
         """Walk an MPUB body that is incomplete or wrong and name the first fault, as NSQ's reader would."""

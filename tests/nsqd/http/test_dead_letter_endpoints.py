@@ -8,7 +8,7 @@ import pytest
 from nsqlake.testing.nsqd import NsqdFixture
 from tests.fakes.http_connection import HttpConnection
 from tests.fakes.tcp_client import TcpClient
-from tests.integration.support import eventually
+from tests.integration.support import eventually, find_topic, set_free_bytes_needed
 from tests.nsqd.http.support import asked_nsqd, fill, reason, refusal, said
 
 
@@ -113,6 +113,20 @@ def test_a_paused_topic_takes_nothing_back_nor_does_a_draining_daemon(
 
     assert (refusal(paused), reason(paused)) == ((409, "BUSY"), "TOPIC(t) is paused")
     assert refusal(draining) == (503, "DRAINING")
+    assert len(dead(http)["messages"]) == 1
+
+
+def test_a_disk_that_takes_nothing_back_is_named(asked: tuple[NsqdFixture, HttpConnection]) -> None:
+    nsqd, http = asked
+    kill_messages(nsqd, http, b"a")
+    set_free_bytes_needed(nsqd, "t", 1 << 60)
+
+    full = http.post("/channel/dead/replay?topic=t&channel=c&all=true")
+    nsqd.call(lambda daemon: setattr(find_topic(daemon, "t").log._writer, "failed", "sync failed: no disk"))
+    broken = http.post("/channel/dead/replay?topic=t&channel=c&all=true")
+
+    assert (refusal(full), refusal(broken)) == ((503, "DISK_FULL"), (503, "SYNC_FAILED"))
+    assert reason(broken) == "sync failed: no disk"
     assert len(dead(http)["messages"]) == 1
 
 

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from nsqlake.nsqd.broker import CreationError
-from nsqlake.nsqd.http.failures import Failure, refused
+from nsqlake.nsqd.http.failures import Failure, refusal, refused
 from nsqlake.topiclog.errors import AppendError, LogClosedError, ReadError
 
 PATH = "/secret/path"
@@ -36,3 +36,7 @@ def test_a_failure_becomes_an_honest_refusal(failure: Failure, status: int, code
     error = refused(failure)
 
     assert (error.status, error.code, error.reason) == (status, code, reason)
+
+
+def test_what_is_being_deleted_is_not_the_fault_of_the_disk() -> None:
+    assert refusal("is being deleted").code == "EXITING"

@@ -80,3 +80,15 @@ def test_too_many_readers_need_not_wait(disk: BrokerOnDisk, monkeypatch: pytest.
     monkeypatch.setattr(log_watch, "MAX_WAITING", 0)
 
     assert waiting(disk, disk.topic().core.log.next).done()
+
+
+def test_those_who_wait_at_one_place_are_asked_about_once(disk: BrokerOnDisk) -> None:
+    watch, topic = LogWatch(disk.broker), disk.topic()
+    tasks = [disk.loop.create_task(watch.wait(topic, topic.core.log.next, LONG_S)) for _ in range(100)]
+    disk.settle()
+    assert len(watch._crowds) == 1
+
+    disk.publish(b"x")
+
+    disk.run(asyncio.wait_for(asyncio.gather(*tasks), 10.0))
+    assert (len(watch._crowds), watch._count) == (0, 0)

@@ -11,9 +11,10 @@ from nsqlake.nsqd.access import Access
 from nsqlake.nsqd.http.endpoints import JSON, TEXT, Endpoint, Kind, Parameter, Reply, RequestBody
 from nsqlake.nsqd.http.openapi import describe
 from nsqlake.runtime.http import Response
+from nsqlake.runtime.http.router import DISCARDED_BODY_BYTES
 from nsqlake.testing.nsqd import NsqdFixture
 from tests.fakes.http_connection import HttpConnection
-from tests.nsqd.http.support import asked_nsqd
+from tests.nsqd.http.support import asked_nsqd, refusal
 
 ROW = Endpoint(
     method="PUT",
@@ -122,3 +123,32 @@ def test_answers_and_errors_by_status() -> None:
     assert refused["properties"]["message"]["enum"] == ["BAD", "WORSE", "INVALID_REQUEST"]
     assert responses["404"]["description"] == "GONE"
     assert {"401", "403", "413", "500", "503"} <= responses.keys()
+
+
+def test_a_body_that_is_too_big_has_the_code_of_its_endpoint(document: dict[str, Any]) -> None:
+    codes = {
+        path: document["paths"][path]["post"]["responses"]["413"]["description"]
+        for path in ("/pub", "/mpub", "/topic/create")
+    }
+
+    assert codes == {
+        "/pub": "MSG_TOO_BIG",
+        "/mpub": "MSG_TOO_BIG, BAD_BODY, BAD_MESSAGE, BODY_TOO_BIG",
+        "/topic/create": "BODY_TOO_BIG",
+    }
+
+
+def test_every_endpoint_refuses_a_body_beyond_its_limit_and_has_a_deadline(
+    asked: tuple[NsqdFixture, HttpConnection],
+) -> None:
+    nsqd = asked[0]
+    rows = nsqd.call(lambda daemon: daemon.api.endpoints)
+
+    for row in rows:
+        target = row.path.replace("{key}", "log_level")
+        length = 1 + max(row.body.max_bytes if row.body else 0, DISCARDED_BODY_BYTES)
+        head = f"{row.method} {target} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+        with HttpConnection(nsqd.http_address) as http:
+            http.send(head.encode())
+            assert refusal(http.answer()) == row.too_big, row.path
+        assert 0 < row.deadline_s <= 300, row.path

@@ -61,6 +61,12 @@ def test_what_several_know_is_put_together() -> None:
     run_with_lookupd(scenario)
 
 
+def test_a_host_that_cannot_be_encoded_is_one_that_cannot_be_asked(caplog: pytest.LogCaptureFixture) -> None:
+    assert run_on_loop(find("xn--a:4161")) == []
+
+    assert "LOOKUPD(xn--a:4161): channels of t not found" in caplog.text
+
+
 def free_address() -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

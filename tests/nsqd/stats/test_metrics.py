@@ -40,6 +40,7 @@ def observed(*topics: TopicStats, **fields: Any) -> Observation:
         "gc_pauses": Histogram(),
         "logs": LogTotals(1, 2, 3),
         "connections": count_connections([], {True: 4}),
+        "accepted": {"tcp": 7, "http": 3},
         "memory_limit_bytes": 1000,
     }
     return Observation(**{**known, **fields})

@@ -231,6 +231,21 @@ def test_what_a_loss_of_power_would_take_is_counted(connect: Connect) -> None:
     assert before == 3
 
 
+def test_a_log_is_synced_after_so_many_messages_written_and_not_read(connect: Connect) -> None:
+    with running_nsqd(sync_timeout_ns=3600 * SECOND_NS, sync_every=3) as nsqd:
+        producer, consumer = connect(nsqd), connect(nsqd)
+        producer.pub("t", b"x", b"y")
+        consumer.sub("t", "c", 10)
+        consumer.fin(*consumer.messages(2))
+        eventually(lambda: topic_of(nsqd, "t").channels[0].depth == 0)
+        before = topic_of(nsqd, "t").log.unsynced_messages
+        producer.pub("t", b"z")
+
+        eventually(lambda: topic_of(nsqd, "t").log.unsynced_messages == 0)
+
+    assert before == 2
+
+
 def test_syncs_are_timed(nsqd: NsqdFixture, connect: Connect, topic: str) -> None:
     connect(nsqd).pub(topic, b"x")
     before = nsqd.call(lambda daemon: daemon.broker.timings.sync.count)

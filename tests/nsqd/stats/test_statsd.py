@@ -137,7 +137,9 @@ def test_ephemeral_ones_can_be_left_out() -> None:
 
 
 def test_the_prefix_stands_before_every_line() -> None:
-    assert lines(None, node_stats(topic_stats()), prefix="nsq.h.")[0] == b"nsq.h.topic.t.message_count:0|c\n"
+    first = next(lines(None, node_stats(topic_stats()), prefix="nsq.h."))
+
+    assert first == b"nsq.h.topic.t.message_count:0|c\n"
 
 
 def test_datagrams_are_full_but_never_split_a_line() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from nsqlake.runtime.http import HttpError
-from nsqlake.runtime.http.chunked import MAX_LINE_BYTES, MAX_TRAILERS, ChunkedBody
+from nsqlake.runtime.http.chunked import MAX_LINE_BYTES, MAX_TRAILERS, TURN_LINES, ChunkedBody
 
 WHOLE = b"3\r\nabc\r\n0A;name=value\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n"
 
@@ -65,3 +65,14 @@ def test_a_body_may_be_as_big_as_the_limit():
 
     assert body.is_done
     assert not body.is_too_big
+
+
+def test_many_tiny_chunks_are_taken_in_turns():
+    body, data = ChunkedBody(10_000), b"1\r\nx\r\n" * 5_000 + b"0\r\n\r\n"
+
+    at = body.feed(data, 0)
+    assert (body.has_more, at) == (True, 3 * TURN_LINES)
+    while body.has_more:
+        at = body.feed(data, at)
+
+    assert (body.is_done, len(body.body), at) == (True, 5_000, len(data))

@@ -70,6 +70,19 @@ def test_a_flood_of_pipelined_requests_is_answered_whole(serve):
     serve(scenario)
 
 
+def test_a_body_of_tiny_chunks_is_taken_whole_and_holds_up_nobody(serve):
+    head = b"POST /big HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+    async def scenario(running: Running) -> None:
+        client, other = await running.connect(), await running.connect()
+        client.send(head + b"1\r\nx\r\n" * 40_000 + b"0\r\n\r\n" + request_bytes("GET", "/ping"))
+        assert (await other.ask("GET", "/ping")).status == 200
+        assert running.site.seen == []
+        assert [(await client.answer()).body for _ in range(2)] == [b"x" * 40_000, b"OK"]
+
+    serve(scenario)
+
+
 def test_a_handler_sees_the_request(serve):
     async def scenario(running: Running) -> None:
         client = await running.connect()

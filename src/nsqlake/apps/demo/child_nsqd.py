@@ -8,13 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-__all__ = ["ChildNsqd", "choose_port"]
+__all__ = ["HOST", "HTTP_PORT", "NSQ_PORT", "ChildNsqd", "choose_port"]
 
 HOST = "127.0.0.1"
 NSQ_PORT = 4150
+HTTP_PORT = 4151
 
 _STOP_LIMIT_S = 30.0
-_LISTENING = re.compile(rb"TCP: listening on [^\n]*:(\d+)\n")
+_LISTENING = re.compile(rb"(TCP|HTTP): listening on [^\n]*:(\d+)\n")
+_RETENTION = "10m"  # what was consumed can be had again for so long
 
 
 def choose_port(port: int = NSQ_PORT) -> int:
@@ -31,12 +33,17 @@ def choose_port(port: int = NSQ_PORT) -> int:
 class ChildNsqd:
     """One nsqd with its data in `<directory>/nsqd` and its log in `<directory>/nsqd.log`."""
 
-    def __init__(self, directory: str, port: int) -> None:
+    def __init__(self, directory: str, port: int, http_port: int = 0) -> None:
         """OSError when the directory cannot be written."""
         self.data_path = Path(directory, "nsqd")
         self.log_path = Path(directory, "nsqd.log")
         self.data_path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        flags = [f"--data-path={self.data_path}", f"--tcp-address={HOST}:{port}", "--http-address="]
+        flags = [
+            f"--data-path={self.data_path}",
+            f"--tcp-address={HOST}:{port}",
+            f"--http-address={HOST}:{http_port}",
+            f"--retention-time={_RETENTION}",
+        ]
         with self.log_path.open("ab") as log:
             self._log_begin = log.seek(0, os.SEEK_END)
             # A session of its own: Ctrl-C goes to the demo alone, which stops the traffic first.
@@ -59,9 +66,13 @@ class ChildNsqd:
 
     @property
     def port(self) -> int | None:
-        """Where it listens, None until it does."""
-        found = _LISTENING.search(self._log())
-        return int(found[1]) if found else None
+        """Where it listens for clients, None until it does."""
+        return self._ports().get(b"TCP")
+
+    @property
+    def http_port(self) -> int | None:
+        """Where its HTTP API is, None until it is there; it comes last."""
+        return self._ports().get(b"HTTP")
 
     @property
     def last_line(self) -> str:
@@ -78,6 +89,9 @@ class ChildNsqd:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
+
+    def _ports(self) -> dict[bytes, int]:
+        return {name: int(port) for name, port in _LISTENING.findall(self._log())}
 
     def _log(self) -> bytes:
         with self.log_path.open("rb") as log:

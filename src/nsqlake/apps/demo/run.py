@@ -6,7 +6,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
-from nsqlake.apps.demo.child_nsqd import HOST, NSQ_PORT, ChildNsqd, choose_port
+from nsqlake.apps.demo.child_nsqd import HOST, HTTP_PORT, NSQ_PORT, ChildNsqd, choose_port
 from nsqlake.apps.demo.progress import show_progress
 from nsqlake.apps.demo.traffic import CHANNEL, TOPIC, Consumer, Generator
 from nsqlake.errors import NsqlakeError
@@ -24,12 +24,15 @@ Reasons = SimpleQueue[str]  # the first thing in it ends the demo; `put` is safe
 Work = Callable[[tuple[str, int], Event], None]
 
 _GUIDE = """\
-nsqd, the broker, listens on {host}:{port} (process {pid}).
-That is all there is so far: no HTTP, no nsqlookupd, no nsqadmin yet.
+nsqd, the broker, listens on {host}:{port} (process {pid}), its HTTP API on {host}:{http_port}.
+That is all there is so far: nsqlookupd, nsqadmin and the command-line tools are those of NSQ.
 A generator publishes to the topic {topic}, a consumer finishes on the channel {channel}.
 
-  publish    printf '  V2PUB hello\\n\\0\\0\\0\\5world' | nc -w 1 {host} {port}
-             or with the tools of NSQ: to_nsq --topic=hello --nsqd-tcp-address={host}:{port}
+  figures    curl '{api}/stats?topic={topic}'
+  metrics    curl {api}/metrics
+  publish    curl -d world '{api}/pub?topic=hello'
+  look       curl '{api}/message/peek?topic={topic}&count=3'
+  again      curl -X POST '{api}/channel/seek?topic={topic}&channel={channel}&to=earliest'
   tail       nsq_tail --topic={topic} --nsqd-tcp-address={host}:{port}
              or any NSQ client: connect to that address, SUB {topic} <a channel of yours>
   messages   {data}/topics/{topic}.topic/log
@@ -43,18 +46,18 @@ def run_demo(data_path: str, rate: int) -> int:
     reasons: Reasons = SimpleQueue()
     for number in _STOP_SIGNALS:
         signal.signal(number, lambda *_: reasons.put(_ASKED))
-    port = choose_port()
-    if not port:
-        print(f"port {NSQ_PORT} is taken, nsqd gets another one", flush=True)
     try:
-        nsqd = ChildNsqd(data_path, port)
+        nsqd = ChildNsqd(data_path, _port(NSQ_PORT), _port(HTTP_PORT))
     except OSError as error:
         return _fail(f"cannot write to {data_path}: {error.strerror}")
     reason = "interrupted by an error of its own"
     try:
         reason = _wait_listening(nsqd, reasons)
-        if not reason and nsqd.port:
-            reason = _let_flow(nsqd, nsqd.port, rate, reasons)
+        if "address already in use" in reason:  # somebody was faster
+            nsqd = ChildNsqd(data_path, 0, 0)
+            reason = _wait_listening(nsqd, reasons)
+        if not reason and nsqd.port and nsqd.http_port:
+            reason = _let_flow(nsqd, nsqd.port, nsqd.http_port, rate, reasons)
     finally:
         code = nsqd.stop()
     if reason:
@@ -65,10 +68,17 @@ def run_demo(data_path: str, rate: int) -> int:
     return OK
 
 
+def _port(wanted: int) -> int:
+    port = choose_port(wanted)
+    if not port:
+        print(f"port {wanted} is taken, nsqd gets another one", flush=True)
+    return port
+
+
 def _wait_listening(nsqd: ChildNsqd, reasons: Reasons) -> str:
     """ "" when nsqd listens, or when somebody asked to stop before it did."""
     for _ in range(int(_START_LIMIT_S / _POLL_S)):
-        if nsqd.port is not None:
+        if nsqd.http_port is not None:
             return ""
         reason = _next_reason(nsqd, reasons, _POLL_S)
         if reason is not None:
@@ -76,12 +86,14 @@ def _wait_listening(nsqd: ChildNsqd, reasons: Reasons) -> str:
     return f"nsqd did not start within {_START_LIMIT_S:.0f} s, see {nsqd.log_path}"
 
 
-def _let_flow(nsqd: ChildNsqd, port: int, rate: int, reasons: Reasons) -> str:
+def _let_flow(nsqd: ChildNsqd, port: int, http_port: int, rate: int, reasons: Reasons) -> str:
     """Traffic until there is a reason to stop, which is returned."""
     print(
         _GUIDE.format(
             host=HOST,
             port=port,
+            http_port=http_port,
+            api=f"http://{HOST}:{http_port}",
             pid=nsqd.pid,
             topic=TOPIC,
             channel=CHANNEL,

@@ -2,9 +2,8 @@
 
 from nsqlake.nsqd.http.arguments import channel_names, find_channel, find_topic
 from nsqlake.nsqd.http.endpoints import CHANNEL, TOPIC, Access, Endpoint, Parameter
-from nsqlake.nsqd.http.failures import CODES
 from nsqlake.nsqd.http.positions import FROM, start_of
-from nsqlake.nsqd.http.refusals import OUTSIDE, within_log
+from nsqlake.nsqd.http.refusals import OUTSIDE, UNAVAILABLE, within_log
 from nsqlake.nsqd.http.services import Services
 from nsqlake.runtime.http import Handler, Request, Response
 
@@ -18,7 +17,6 @@ NAME_ERRORS = (
     (404, "TOPIC_NOT_FOUND"),
 )
 CHANNEL_ERRORS = (*NAME_ERRORS, (404, "CHANNEL_NOT_FOUND"))
-_UNAVAILABLE = tuple((503, code) for code in CODES)
 
 
 class _Channels:
@@ -84,6 +82,6 @@ def _endpoint(
         summary=summary,
         description="Durable when it is answered.",
         parameters=(TOPIC, CHANNEL, *parameters),
-        errors=(*errors, *_UNAVAILABLE),
+        errors=(*errors, *UNAVAILABLE),
         aliases=(f"/{verb}_channel",),
     )

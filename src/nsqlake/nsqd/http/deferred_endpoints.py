@@ -33,11 +33,11 @@ class Deferred:
     def __init__(self, services: Services) -> None:
         self._broker = services.broker
 
-    def list(self, request: Request) -> Response:
+    async def list(self, request: Request) -> Response:
         channel = find_channel(self._broker, request)
         limit = integer(request, "limit", DEFAULT_LIMIT, least=1, most=MAX_DEFERRED_LISTED)
         after = _mark(request)
-        found = list_deferred(channel, limit, after)
+        found = await list_deferred(channel, limit, after)
         messages = [
             DeferredMessageAnswer(
                 id=each.id,

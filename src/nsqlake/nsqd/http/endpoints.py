@@ -54,6 +54,7 @@ class Parameter:
     example: str = ""
     choices: tuple[str, ...] = ()
     in_path: bool = False
+    in_example: bool = False  # not required, but an example without it would be refused
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,16 +115,20 @@ class Endpoint:
 
     def route(self, handler: Handler) -> Route:
         """The route, with `handler` in place of the endpoint's own, which knows no permissions."""
-        body = self.body
         return Route(
             self.method,
             self.path,
             handler,
-            max_body_bytes=body.max_bytes if body else 0,
-            too_big=HttpError(413, body.too_big if body else "BODY_TOO_BIG"),
+            max_body_bytes=self.body.max_bytes if self.body else 0,
+            too_big=HttpError(*self.too_big),
             deadline_s=self.deadline_s,
             plain=self.plain,
         )
+
+    @property
+    def too_big(self) -> tuple[int, str]:
+        """What more than the body limit is refused with."""
+        return 413, self.body.too_big if self.body else "BODY_TOO_BIG"
 
     def parameter(self, name: str) -> Parameter | None:
         return next((each for each in self.parameters if each.name == name), None)

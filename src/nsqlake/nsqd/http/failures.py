@@ -28,6 +28,7 @@ _CODES_BY_TEXT = (
     ("draining", "DRAINING"),
     ("exiting", "EXITING"),
     ("is closed", "EXITING"),
+    ("being deleted", "EXITING"),
 )
 CODES = ("EXITING", "DRAINING", "DISK_FULL", "READ_ONLY", "SYNC_FAILED", "STORAGE_FAILED")
 

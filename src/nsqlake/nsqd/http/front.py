@@ -58,6 +58,10 @@ class HttpFront:
         """By whether they are through TLS."""
         return {name == "HTTPS": listener.open_count for name, listener in self._listeners.items()}
 
+    def accepted_counts(self) -> dict[str, int]:
+        """Connections since the start, by listener."""
+        return {name.lower(): listener.accepted_count for name, listener in self._listeners.items()}
+
     def start(self, router: Router) -> None:
         """Begin to accept, on the running loop."""
         for name, listener in self._listeners.items():

@@ -31,7 +31,7 @@ class Identities:
         self._servers = servers
         self._states: OrderedDict[_Key, AuthState] = OrderedDict()
         self._asking: dict[_Key, asyncio.Task[AuthState]] = {}
-        # Of no use to whoever reads it in a dump: secrets are kept as digests with a key of this process.
+        # What is kept beyond a request is a digest with a key of this process, of one size whatever was sent.
         self._salt = secrets.token_bytes(16)
 
     def __len__(self) -> int:

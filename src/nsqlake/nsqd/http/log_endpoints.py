@@ -106,7 +106,7 @@ class LogReading:
             blocks = log_blocks(topic, offset, max_bytes, verified=flag(request, "verified", default=False))
         if wait_ms and not blocks.nbytes:
             blocks.release()
-            return self._read_later(topic, offset, max_bytes, wait_ms)
+            return self._read_later(topic, blocks.next, max_bytes, wait_ms)
         return _raw_response(topic, blocks)
 
     async def _read_later(self, topic: LiveTopic, offset: int, max_bytes: int, wait_ms: int) -> Response:

@@ -46,7 +46,7 @@ _TYPES: Mapping[Kind, Json] = {
     Kind.INTEGER: {"type": "integer", "format": "int64"},
     Kind.FLAG: {"type": "string", "enum": ["true", "1", "false", "0"]},
 }
-_ANYWHERE = ((400, "INVALID_REQUEST"), (413, "BODY_TOO_BIG"), (500, "INTERNAL_ERROR"), (503, "TIMEOUT"))
+_ANYWHERE = ((400, "INVALID_REQUEST"), (500, "INTERNAL_ERROR"), (503, "TIMEOUT"))
 _WITH_CREDENTIALS = (
     (401, "UNAUTHORIZED"),
     (403, "FORBIDDEN"),
@@ -118,7 +118,8 @@ def _body(body: RequestBody) -> Json:
 
 def _responses(row: Endpoint) -> Json:
     responses: dict[int, Json] = {status: _reply(reply) for status, reply in row.replies.items()}
-    errors = [*row.errors, *_ANYWHERE, *(() if row.access is Access.OPEN else _WITH_CREDENTIALS), *_OVER_HTTP]
+    with_credentials = () if row.access is Access.OPEN else _WITH_CREDENTIALS
+    errors = [*row.errors, row.too_big, *_ANYWHERE, *with_credentials, *_OVER_HTTP]
     for status in sorted({status for status, _ in errors}):
         codes = list(dict.fromkeys(code for each, code in errors if each == status))
         response = responses.setdefault(status, {"description": ", ".join(codes)})

@@ -11,7 +11,8 @@ from time import time_ns
 from nsqlake.nsqd.http.answering import Answer, settle
 from nsqlake.nsqd.http.arguments import topic_name
 from nsqlake.nsqd.http.endpoints import OK_TEXT, TOPIC, Access, Endpoint, Kind, Parameter, RequestBody
-from nsqlake.nsqd.http.failures import CODES, FAILURES, refusal, refused
+from nsqlake.nsqd.http.failures import FAILURES, refusal, refused
+from nsqlake.nsqd.http.refusals import UNAVAILABLE
 from nsqlake.nsqd.http.services import Services
 from nsqlake.nsqd.live_topic import LiveTopic
 from nsqlake.runtime.go_text import parse_decimal_integer
@@ -29,7 +30,6 @@ _MS = 1_000_000
 _TEXT_MODES = (None, "false", "0")
 _BINARY_MODES = ("true", "1")
 _SIZE = struct.Struct(">i")
-_UNAVAILABLE = tuple((503, code) for code in CODES)
 
 
 class PendingPublish(Later):
@@ -202,7 +202,7 @@ def endpoints(services: Services) -> list[Endpoint]:
                 example="hello",
             ),
             replies={200: OK_TEXT},
-            errors=((400, "MSG_EMPTY"), *_TOPIC_ERRORS, (400, "INVALID_DEFER"), *_UNAVAILABLE),
+            errors=((400, "MSG_EMPTY"), *_TOPIC_ERRORS, (400, "INVALID_DEFER"), *UNAVAILABLE),
             aliases=("/put",),
         ),
         Endpoint(
@@ -227,7 +227,7 @@ def endpoints(services: Services) -> list[Endpoint]:
                 (413, "MSG_TOO_BIG"),
                 (413, "BAD_BODY"),
                 (413, "BAD_MESSAGE"),
-                *_UNAVAILABLE,
+                *UNAVAILABLE,
             ),
             aliases=("/mput",),
         ),

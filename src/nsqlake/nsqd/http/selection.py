@@ -9,7 +9,12 @@ __all__ = ["ALL", "ID", "SELECTION_ERRORS", "selected"]
 
 _ID = re.compile(r"[0-9a-f]{16}")
 
-ID = Parameter(name="id", example="0a1b2c3d4e5f6071", description="The message. Either this or `all`.")
+ID = Parameter(
+    name="id",
+    in_example=True,
+    example="0a1b2c3d4e5f6071",
+    description="The message. Either this or `all`.",
+)
 ALL = Parameter(
     name="all", kind=Kind.FLAG, example="true", description="All messages, if true. Either this or `id`."
 )

@@ -2,7 +2,8 @@
 
 from nsqlake.nsqd.http.arguments import find_topic, text, topic_name
 from nsqlake.nsqd.http.endpoints import TOPIC, Access, Endpoint
-from nsqlake.nsqd.http.failures import CODES, refusal
+from nsqlake.nsqd.http.failures import refusal
+from nsqlake.nsqd.http.refusals import UNAVAILABLE
 from nsqlake.nsqd.http.services import Services
 from nsqlake.runtime.http import Handler, HttpError, Request, Response
 
@@ -11,7 +12,6 @@ __all__ = ["endpoints"]
 _MISSING = (400, "MISSING_ARG_TOPIC")
 _INVALID = (400, "INVALID_TOPIC")
 _NOT_FOUND = (404, "TOPIC_NOT_FOUND")
-_UNAVAILABLE = tuple((503, code) for code in CODES)
 
 
 class _Topics:
@@ -70,6 +70,6 @@ def _endpoint(verb: str, handler: Handler, summary: str, *errors: tuple[int, str
         summary=summary,
         description="Durable when it is answered.",
         parameters=(TOPIC,),
-        errors=(_MISSING, *errors, *_UNAVAILABLE),
+        errors=(_MISSING, *errors, *UNAVAILABLE),
         aliases=(f"/{verb}_topic",),
     )

@@ -92,7 +92,7 @@ class ChannelDiscovery:
                 return await self._exchange(f"http://{address}/channels?topic={quote(topic, safe='')}")
         except TimeoutError as error:
             raise DiscoveryError(f"no reply within {self._request_timeout_s} s") from error
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:  # the last: IDNA's
             reason = printable(str(error).encode("utf-8", "replace"), 200)
             raise DiscoveryError(f"{type(error).__name__} {reason}".rstrip()) from error
 

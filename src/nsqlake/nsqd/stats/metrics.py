@@ -110,6 +110,12 @@ class NsqdCollector(Collector):
         for (kind, is_tls), count in observed.connections.items():
             kinds.add_metric((kind, "yes" if is_tls else "no"), count)
         yield kinds
+        accepted = CounterMetricFamily(
+            "nsqd_connections_accepted", "Connections since the start, by listener.", labels=("listener",)
+        )
+        for listener, count in observed.accepted.items():
+            accepted.add_metric((listener,), count)
+        yield accepted
         yield CounterMetricFamily(
             "nsqd_task_failures", "Background tasks that ended with an error.", value=observed.task_failures
         )

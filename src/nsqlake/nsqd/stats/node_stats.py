@@ -41,6 +41,7 @@ class NodeStats:
         self._memory = MemoryProbe()
         self.start_ns = clock.timestamp_ns()
         self._start_steady_ns = clock.now_ns()
+        self.accepted_connections: Callable[[], dict[str, int]] = dict  # since the start, by listener
         self.http_connections: Callable[[], dict[bool, int]] = dict  # by whether they are through TLS
 
     def start(self, http_port: int) -> None:
@@ -84,6 +85,7 @@ class NodeStats:
             gc_pauses=self._memory.pauses,
             logs=sum_logs(list(self._broker.topics.values())),
             connections=count_connections(list(self._connections), self.http_connections()),
+            accepted=self.accepted_connections(),
             memory_limit_bytes=self._options.mem_bytes,
             input_bytes=self._budget.total if self._budget is not None else 0,
             task_failures=self._tasks.failure_count,

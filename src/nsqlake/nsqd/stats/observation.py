@@ -37,6 +37,7 @@ class Observation:
     logs: LogTotals
     connections: dict[ConnectionKind, int]
     memory_limit_bytes: int
+    accepted: dict[str, int]  # connections since the start, by listener
     input_bytes: int = 0
     task_failures: int = 0
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msgspec import UNSET
 from msgspec.structs import asdict
 
+from nsqlake.nsqd.stats.pace import run_in_slices
 from nsqlake.nsqd.stats.values import ChannelStats, Latency, Memory, Stats, TopicStats
 from nsqlake.runtime.addresses import join_host_port, resolve_port, split_host_port
 from nsqlake.wire.names import is_ephemeral
@@ -32,17 +33,17 @@ def expand_prefix(prefix: str, host: str, http_port: int) -> str:
 
 def lines(
     previous: Stats | None, current: Stats, *, prefix: str = "", exclude_ephemeral: bool = False
-) -> list[bytes]:
+) -> Iterator[bytes]:
     """One line per figure. Counters say how much came since `previous`, all there is without one."""
     before = {topic.topic_name: topic for topic in (previous.topics if previous else None) or []}
-    found: list[str] = []
     for topic in current.topics or []:
         if not (exclude_ephemeral and is_ephemeral(topic.topic_name)):
-            found.extend(_topic_lines(before.get(topic.topic_name), topic, exclude_ephemeral))
+            for line in _topic_lines(before.get(topic.topic_name), topic, exclude_ephemeral):
+                yield f"{prefix}{line}\n".encode()
     if current.memory is not UNSET:
         old = previous.memory if previous is not None and previous.memory is not UNSET else None
-        found.extend(_memory_lines(old, current.memory))
-    return [f"{prefix}{line}\n".encode() for line in found]
+        for line in _memory_lines(old, current.memory):
+            yield f"{prefix}{line}\n".encode()
 
 
 def _topic_lines(before: TopicStats | None, topic: TopicStats, exclude_ephemeral: bool) -> Iterator[str]:
@@ -149,7 +150,8 @@ async def push_forever(
         current = await take()
         found = lines(previous, current, prefix=target.prefix, exclude_ephemeral=target.exclude_ephemeral)
         previous = current
-        sent = list(packets(found, target.packet_bytes))
+        sent: list[bytes] = []
+        await run_in_slices(map(sent.append, packets(found, target.packet_bytes)))
         spread_ns = max(0, target.interval_ns - _QUIET_NS)
         error = await _send(target.address, sent, spread_ns, sleep)
         wait_ns = target.interval_ns - (spread_ns if sent and error is None else 0)

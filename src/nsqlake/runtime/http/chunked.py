@@ -8,6 +8,7 @@ __all__ = ["ChunkedBody"]
 
 MAX_LINE_BYTES = 1_024  # of a chunk's size with its extensions, and of a trailer
 MAX_TRAILERS = 100
+TURN_LINES = 2_000  # taken in one go, so that a body of tiny chunks stalls nobody else
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[^\x00-\x08\x0a-\x1f\x7f]*)?")
 _TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\x00-\x08\x0a-\x1f\x7f]*")
 
@@ -23,13 +24,19 @@ class ChunkedBody:
         self._trailer_count = -1  # before the last chunk
         self.is_done = False
         self.is_too_big = False
+        self.has_more = False  # it stopped for others, not for want of bytes
 
     def feed(self, data: bytes, at: int) -> int:
         """Take what belongs to the body from `at` on and return where that ends.
 
-        Stops for want of bytes, when the body is done, or when it is too big; HttpError if it is malformed.
+        Stops for want of bytes, when the body is done, when it is too big, or after many chunks; HttpError if
+        it is malformed.
         """
+        line_count, self.has_more = 0, False
         while not (self.is_done or self.is_too_big):
+            if line_count == TURN_LINES:
+                self.has_more = True
+                break
             if self._left:
                 piece = data[at : at + self._left]
                 self.body += piece
@@ -45,6 +52,7 @@ class ChunkedBody:
                 break
             self._take_line(_line(data, at, line_end))
             at = line_end + 1
+            line_count += 1
         return at
 
     def _take_line(self, line: bytes) -> None:

@@ -167,7 +167,7 @@ class HttpConnection(asyncio.Protocol):
             return
         if self._holds:
             return
-        if handled_count == TURN_REQUESTS:
+        if handled_count == TURN_REQUESTS or reader.has_more:
             self._holds |= TURN
             asyncio.get_running_loop().call_soon(self._take_turn)
             return

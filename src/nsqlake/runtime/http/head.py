@@ -17,7 +17,8 @@ _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb"{1,32}) ([!-~\x80-\xff]+) HTTP/([0-9])\.([0-9])\r\n")
 # No blank before the colon, no folded line, no bare CR or LF, no control characters.
 _FIELDS = re.compile(rb"(?:" + _TOKEN + rb"+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n)*\r\n")
-_FIELD = re.compile(rb"([^:]+):[ \t]*([^\r]*?)[ \t]*\r\n")
+# Blanks around a value are cut off later: an expression that does it takes half a second for 16 KiB of them.
+_FIELD = re.compile(rb"([^:]+):([^\r]*)\r\n")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _SINGLE = ("content-length", "host", "transfer-encoding", "expect")
 
@@ -83,7 +84,7 @@ class HeadParser:
             raise HttpError(431, "HEADERS_TOO_BIG")
         headers: dict[str, str] = {}
         for raw_name, raw_value in fields:
-            name, value = raw_name.lower().decode("ascii"), raw_value.decode("latin-1")
+            name, value = raw_name.lower().decode("ascii"), raw_value.strip(b" \t").decode("latin-1")
             if name in headers:
                 if name in _SINGLE:
                     raise HttpError(400, "BAD_REQUEST")

@@ -46,6 +46,11 @@ class RequestReader:
         return self._head is not None
 
     @property
+    def has_more(self) -> bool:
+        """There may be enough for `next_request` already, but others are to have their turn first."""
+        return self._chunked is not None and self._chunked.has_more
+
+    @property
     def awaits_continue(self) -> bool:
         """The client waits to be told that it may send the body."""
         head = self._head
