@@ -34,9 +34,7 @@ def test_the_command_renews_the_list_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "PUT"])
 def test_an_endpoint_is_shown_with_all_that_the_table_knows(method: str) -> None:
-    key = Parameter(
-        name="key", in_path=True, required=True, example="a b", choices=("a b",), description="Which."
-    )
+    key = Parameter(name="key", in_path=True, required=True, example="a b", description="Which.")
     row = Endpoint(
         method=method,
         path="/thing/{key}",
@@ -54,7 +52,7 @@ def test_an_endpoint_is_shown_with_all_that_the_table_knows(method: str) -> None
     text = endpoint_list([row])
 
     assert f"## Things\n\n### {method} /thing/{{key}}\n\nChange a thing. Deprecated: `/old`.\n" in text
-    assert "| `key` | Which. One of `a b`. |\n" in text
+    assert "| `key` | Which. |\n" in text
     assert "| [`more`] | Or more. |\n" in text
     assert 'Answers: 200 done, `{"a":1}`; 400 `BAD`; 404 `GONE`; 413 `BODY_TOO_BIG`; 503.\n' in text
     ask = "" if method == "GET" else " -X PUT"

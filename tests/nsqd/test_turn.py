@@ -1,10 +1,14 @@
 """The turn of the event loop, driven through a daemon in this process."""
 
+import errno
+
 import pytest
 
 from nsqlake.testing.nsqd import running_nsqd
 from nsqlake.wire import commands
+from tests.fakes.faulty_files import FaultyFiles
 from tests.fakes.tcp_client import TcpClient
+from tests.nsqd.broker_on_disk import SECOND_NS, BrokerOnDisk
 
 
 def test_a_message_times_out_although_a_later_alarm_is_set():
@@ -75,3 +79,22 @@ def test_a_crowd_of_consumers_with_one_message_each_gets_every_message_once():
         assert sorted(received) == [b"%03d" % number for number in range(240)]
         for consumer in consumers:
             consumer.close()
+
+
+def test_a_log_that_cannot_be_read_is_reported_and_read_again(tmp_path, caplog):
+    files = FaultyFiles()
+    with BrokerOnDisk(str(tmp_path), files=files, mem_queue_size=0) as node:
+        channel = node.channel()
+        base = node.publish(b"x")
+        files.fail("pread", errno.EIO)
+
+        _, consumer = node.consume(channel, 1)
+        before = list(consumer.received)
+        node.clock.advance_ns(2 * SECOND_NS)
+        channel.core.expire(node.clock.now_ns())
+        node.broker.turn.wake(channel)
+        node.settle()
+
+    assert before == []
+    assert [message.offset for message in consumer.received] == [base]
+    assert "CHANNEL(orders/c): nothing is delivered, will be tried again: " in caplog.text

@@ -71,8 +71,6 @@ def _section(endpoint: Endpoint) -> str:
 def _parameter_row(parameter: Parameter) -> str:
     name = f"`{parameter.name}`" if parameter.required else f"[`{parameter.name}`]"
     meaning = parameter.description
-    if parameter.choices:
-        meaning += " One of " + ", ".join(f"`{choice}`" for choice in parameter.choices) + "."
     return f"| {name} | {meaning} |".replace("\n", " ")
 
 

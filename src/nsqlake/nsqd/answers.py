@@ -72,10 +72,6 @@ class Answers:
 
     def settle(self) -> None:
         queue = self.queue
-        if len(queue) == 1 and self.on_empty is None and (payload := queue[0].payload) is not None:
-            queue.clear()
-            self.send(payload)
-            return
         ready: list[bytes] = []
         while queue and queue[0].payload is not None:
             payload = queue.popleft().payload

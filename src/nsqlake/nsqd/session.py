@@ -8,7 +8,6 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Coroutine
-from time import monotonic_ns, time_ns
 from typing import Any, Protocol
 
 from nsqlake.nsqd.answers import Answers
@@ -384,8 +383,7 @@ class Session:
             or self.server.broker.refusal
         ):
             return False
-        topic.publishers.add(self)
-        if topic.is_crowded or topic.is_crowd_with(self):
+        if topic.is_crowd_with(self):
             if not topic.gathering.blocks:
                 turn.gather(topic)
             topic.gathering.add_one(data[begin:], self.answers.expect_one())
@@ -393,16 +391,12 @@ class Session:
             return True
         if topic.gathering.blocks or self.answers.queue or turn.acks_after_sync:
             return False
-        now_ns = time_ns()
         try:
-            topic.core.publish_one(data[begin:], now_ns)
+            turn.publish_one(topic, data[begin:])
         except (AppendError, LogClosedError) as error:
             self.answers.expect(b"PUB", 1).fail(str(error))
             return True
-        if not topic.core.message_count % SAMPLED:
-            turn.write_times.observe(time_ns() - now_ns, SAMPLED)
         self.publish_counts[topic.name] += 1
-        turn.flowed(topic)
         self.port.send(OK_FRAME)
         return True
 
@@ -421,19 +415,14 @@ class Session:
 
     def _publish_at_once(self, topic: LiveTopic, messages: Messages) -> None:
         """A block of its own: an MPUB or DPUB, or a PUB while nobody else publishes."""
-        turn, clock = self.server.turn, self.server.clock
-        if topic.gathering:
-            turn.flush(topic)
+        turn = self.server.turn
         delay_ms = self._targets[messages.name][1]
-        due_ns = clock.now_ns() + delay_ms * _MS if delay_ms else 0
-        begun_ns = monotonic_ns()
+        due_ns = self.server.clock.now_ns() + delay_ms * _MS if delay_ms else 0
         try:
-            topic.publish(messages, timestamp_ns=clock.timestamp_ns(), due_ns=due_ns)
+            turn.publish(topic, messages, due_ns)
         except (AppendError, LogClosedError) as error:
             self.answers.expect(messages.name, messages.commands).fail(str(error))
             return
-        turn.write_times.observe(monotonic_ns() - begun_ns)
-        turn.flowed(topic)
         if self.answers or turn.acks_after_sync:
             turn.acknowledge(topic, [self.answers.expect(messages.name, messages.commands)])
         else:

@@ -11,6 +11,7 @@ from time import monotonic_ns
 
 from nsqlake.nsqd.alarms import Alarms
 from nsqlake.nsqd.core.gathering import GatheredBlock
+from nsqlake.nsqd.core.watching import SAMPLED
 from nsqlake.nsqd.live_topic import Answer, LiveChannel, LiveTopic
 from nsqlake.nsqd.option_choices import AckAfter
 from nsqlake.nsqd.options import NsqdOptions
@@ -18,6 +19,7 @@ from nsqlake.nsqd.spinning import Spinning
 from nsqlake.nsqd.stats.histogram import Histogram
 from nsqlake.runtime.clock import Clock
 from nsqlake.topiclog.errors import AppendError, LogClosedError, describe
+from nsqlake.wire.command_reader import Messages
 
 __all__ = ["Turn"]
 
@@ -58,6 +60,26 @@ class Turn:
         """Something was added to `topic.gathering`."""
         self._gathered[topic] = None
         self._schedule()
+
+    def publish(self, topic: LiveTopic, messages: Messages, due_ns: int = 0) -> None:
+        """Write a block of its own, behind what was gathered. Raises AppendError and LogClosedError."""
+        if topic.gathering:
+            self.flush(topic)
+        begun_ns = monotonic_ns()
+        topic.publish(messages, timestamp_ns=self._clock.timestamp_ns(), due_ns=due_ns)
+        self.write_times.observe(monotonic_ns() - begun_ns)
+        self.flowed(topic)
+
+    def publish_one(self, topic: LiveTopic, record: bytes) -> None:
+        """`publish` of one record that is due at once, while nothing is gathered."""
+        core = topic.core
+        if core.message_count % SAMPLED:
+            core.publish_one(record, self._clock.timestamp_ns())
+        else:
+            begun_ns = monotonic_ns()
+            core.publish_one(record, self._clock.timestamp_ns())
+            self.write_times.observe(monotonic_ns() - begun_ns, SAMPLED)
+        self.flowed(topic)
 
     def flush(self, topic: LiveTopic) -> None:
         """Write what was gathered for one topic and answer those who wait."""
@@ -222,6 +244,8 @@ class Turn:
             subscription.key.deliver(frames)
         core.trim()
         self._noted[channel] = None
+        if core.read_failure is not None:
+            logger.error("%s: nothing is delivered, will be tried again: %s", channel, core.read_failure)
         if core.can_deliver:
             self.wake(channel)
 

@@ -9,6 +9,7 @@ from nsqlake.nsqd.stats.histogram import Histogram
 from nsqlake.nsqd.stats.values import Latency
 from nsqlake.testing.nsqd import NsqdFixture, running_nsqd
 from nsqlake.wire import commands
+from tests.fakes.http_connection import HttpConnection
 from tests.integration.support import eventually
 from tests.nsqd.stats.conftest import Connect
 from tests.nsqd.stats.support import channel_of, taken, topic_of
@@ -115,3 +116,15 @@ def test_a_client_says_since_when_it_is_there(nsqd: NsqdFixture, connect: Connec
     (found,) = taken(nsqd).producers or []
 
     assert abs(found.connect_ts - time.time()) < 30
+
+
+def test_publishes_over_http_are_timed_like_those_over_tcp() -> None:
+    with running_nsqd() as nsqd, HttpConnection(nsqd.http_address) as http:
+        for _ in range(64):
+            assert http.post("/pub?topic=t", b"x").status == 200
+        singles = timing(nsqd, "write")
+
+        assert http.post("/mpub?topic=t", b"a\nb\n").status == 200
+
+        assert 48 <= singles <= 64 + 16
+        assert timing(nsqd, "write") == singles + 1

@@ -52,7 +52,6 @@ class Parameter:
     kind: Kind = Kind.TEXT
     required: bool = False
     example: str = ""
-    choices: tuple[str, ...] = ()
     in_path: bool = False
     in_example: bool = False  # not required, but an example without it would be refused
 

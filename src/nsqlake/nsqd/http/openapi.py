@@ -89,8 +89,6 @@ def _operation(row: Endpoint) -> Json:
 
 def _parameter(parameter: Parameter) -> Json:
     schema = {**_TYPES[parameter.kind]}
-    if parameter.choices:
-        schema["enum"] = list(parameter.choices)
     described: Json = {
         "name": parameter.name,
         "in": "path" if parameter.in_path else "query",

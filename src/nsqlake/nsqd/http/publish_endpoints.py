@@ -6,7 +6,6 @@ block with whoever else publishes then, over TCP or HTTP. Everything unusual goe
 
 import logging
 import struct
-from time import time_ns
 
 from nsqlake.nsqd.http.answering import Answer, settle
 from nsqlake.nsqd.http.arguments import topic_name
@@ -75,10 +74,9 @@ class Publisher:
             topic.gathering.add_one(record, pending)
             return pending
         try:
-            topic.core.publish_one(record, time_ns())
+            turn.publish_one(topic, record)
         except FAILURES as error:
             raise refused(error) from error
-        turn.flowed(topic)
         return OK
 
     def _pub_unusual(self, request: Request) -> Answer:
@@ -144,13 +142,10 @@ class Publisher:
     def _publish(self, topic: LiveTopic, messages: Messages, due_ns: int = 0) -> Answer:
         """A block of its own."""
         turn = self._turn
-        if topic.gathering:
-            turn.flush(topic)
         try:
-            topic.publish(messages, timestamp_ns=self._clock.timestamp_ns(), due_ns=due_ns)
+            turn.publish(topic, messages, due_ns)
         except FAILURES as error:
             raise refused(error) from error
-        turn.flowed(topic)
         if not turn.acks_after_sync:
             return OK
         pending = PendingPublish()
