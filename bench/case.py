@@ -123,3 +123,4 @@ class Case:
     metrics: tuple[Metric, ...]
     our_flags: tuple[str, ...] = ()
     peer_flags: tuple[str, ...] = ("--mem-queue-size={memory}",)
+    is_ours_alone: bool = False  # the peer cannot do it, or not in reasonable time

@@ -2,6 +2,7 @@
 
 import argparse
 import fnmatch
+import functools
 import json
 import shlex
 import sys
@@ -20,8 +21,13 @@ OURS = [sys.executable, "-m", "nsqlake.apps.nsqd"]
 QUICK_ROUNDS, QUICK_SECONDS, QUICK_SCALE = 1, 0.5, 0.2
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = parse(arguments)
+def main(
+    arguments: Sequence[str] | None = None,
+    *,
+    cases: Sequence[Case] = CASES,
+    program: str = "python -m bench.compare",
+) -> int:
+    options = parse(arguments, cases, program)
     if options.list:
         list_cases(options.only)
         return 0
@@ -33,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if any(row.failure for row in rows) else 0
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.compare", description=__doc__)
+def parse(arguments: Sequence[str] | None, cases: Sequence[Case], program: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog=program, description=__doc__)
     parser.add_argument(
         "--peer-nsqd", metavar="PATH", help="the nsqd to compare with; without it only ours runs"
     )
@@ -44,7 +50,11 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, metavar="N", help="runs of each case on each side (default 3)")
     parser.add_argument("--seconds", type=float, metavar="S", help="length of a publishing run (default 2)")
     parser.add_argument(
-        "--only", metavar="NAME,...", type=select_cases, default=CASES, help="these cases; * and ? match"
+        "--only",
+        metavar="NAME,...",
+        type=functools.partial(select_cases, cases),
+        default=cases,
+        help="these cases; * and ? match",
     )
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     parser.add_argument("--json", metavar="FILE", help="write everything measured to FILE")
@@ -55,10 +65,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def select_cases(text: str) -> list[Case]:
+def select_cases(cases: Sequence[Case], text: str) -> list[Case]:
     chosen = []
     for pattern in text.split(","):
-        matching = [case for case in CASES if fnmatch.fnmatchcase(case.name, pattern)]
+        matching = [case for case in cases if fnmatch.fnmatchcase(case.name, pattern)]
         if not matching:
             raise argparse.ArgumentTypeError(f"no case is called {pattern!r}; --list shows them")
         chosen += [case for case in matching if case not in chosen]
@@ -81,7 +91,7 @@ def run_all(settings: Settings, cases: Sequence[Case]) -> list[Row]:
     comparison = Comparison(settings)
     rows: list[Row] = []
     try:
-        with show_progress(len(cases) * comparison.runs_per_case) as progress:
+        with show_progress(sum(map(comparison.runs_of, cases))) as progress:
             for case in cases:
                 progress.begin(case.name)
                 rows.extend(comparison.run(case, progress))

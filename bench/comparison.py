@@ -39,21 +39,24 @@ class Comparison:
         self._settings = settings
         self._crew = Crew()
 
-    @property
-    def runs_per_case(self) -> int:
-        return self._settings.rounds * (1 if self._settings.peer is None else 2)
+    def runs_of(self, case: Case) -> int:
+        return self._settings.rounds * (1 if self._peer_of(case) is None else 2)
+
+    def _peer_of(self, case: Case) -> Sequence[str] | None:
+        return None if case.is_ours_alone else self._settings.peer
 
     def run(self, case: Case, progress: Progress) -> Iterator[Row]:
         flags = self._settings.fill_in
         case = replace(case, our_flags=flags(case.our_flags), peer_flags=flags(case.peer_flags))
+        peer_command = self._peer_of(case)
         ours: list[Measurement] = []
         peer: list[Measurement] = []
         try:
             for _ in range(self._settings.rounds):
                 ours.append(self._run_once(case, self._settings.ours, case.our_flags))
                 progress.step()
-                if self._settings.peer is not None:
-                    peer.append(self._run_once(case, self._settings.peer, case.peer_flags))
+                if peer_command is not None:
+                    peer.append(self._run_once(case, peer_command, case.peer_flags))
                     progress.step()
         except LoadError as error:
             self._crew.close()
