@@ -5,7 +5,7 @@ import re
 import pytest
 
 from nsqlake.runtime.http import HttpError, HttpLimits, Response, Route, Router, error_response, text_response
-from nsqlake.runtime.http.encoding import MAX_CACHED_STARTS, ResponseEncoder, encode_chunk
+from nsqlake.runtime.http.encoding import MAX_CACHED_STARTS, ResponseEncoder
 from nsqlake.runtime.http.head import HeadParser, RequestHead
 
 OK = text_response("OK")
@@ -111,7 +111,3 @@ def test_remembered_starts_are_bounded():
 @pytest.mark.parametrize(("status", "line"), [(413, "Request Entity Too Large"), (599, "Unknown")])
 def test_reasons_are_gos(status, line):
     assert lines_of(ResponseEncoder().encode(Response(status), head_of()))[0] == f"HTTP/1.1 {status} {line}"
-
-
-def test_chunks_have_their_size_in_hexadecimal():
-    assert encode_chunk(b"x" * 20) == b"14\r\n" + b"x" * 20 + b"\r\n"

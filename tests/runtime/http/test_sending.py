@@ -1,13 +1,13 @@
-"""Files and streams, by sendfile, through TLS, to clients that leave."""
+"""Files, by sendfile, through TLS, to clients that leave."""
 
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from nsqlake.runtime.http import FileResponse, Request, Route, StreamResponse
+from nsqlake.runtime.http import FileResponse, Request, Route
 from nsqlake.runtime.http.sending import FileSender
 from nsqlake.runtime.tls_context import TlsContextHolder, build_server_context
 from tests.fakes.certificates import CertificateAuthority
@@ -180,84 +180,3 @@ def test_an_answer_of_a_file_may_end_the_connection(serve, files, version):
         assert await client.rest() == b""
 
     serve(scenario, files.answer)
-
-
-# Streams ------------------------------------------------------------------------------------------------
-
-
-class Numbers:
-    """A stream of chunks; notes whether it was closed."""
-
-    def __init__(self, sizes: list[int], error: Exception | None = None) -> None:
-        self.sizes, self.error = sizes, error
-        self.is_closed = False
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        try:
-            for size in self.sizes:
-                yield b"x" * size
-            if self.error is not None:
-                raise self.error
-        finally:
-            self.is_closed = True
-
-    def answer(self, _: Request) -> StreamResponse:
-        return StreamResponse(self.chunks(), "text/plain; charset=utf-8")
-
-
-def test_a_stream_is_sent_in_chunks(serve):
-    stream = Numbers([1, 0, 20, 300_000, 2_000_000])
-
-    async def scenario(_: Running, connect) -> None:
-        client = await connect()
-        client.send(request_bytes("GET", "/file") + request_bytes("GET", "/ping"))
-        answer = await client.answer()
-        assert answer.headers["transfer-encoding"] == "chunked"
-        assert len(answer.body) == 2_300_021
-        assert (await client.answer()).body == b"OK"
-
-    serve(scenario, stream.answer)
-    assert stream.is_closed
-
-
-def test_a_stream_to_http_1_0_ends_with_the_connection(serve):
-    stream = Numbers([10, 20])
-
-    async def scenario(_: Running, connect) -> None:
-        client = await connect()
-        client.send(b"GET /file HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-        answer = await client.answer()
-        assert (answer.body, answer.headers["connection"]) == (b"x" * 30, "close")
-
-    serve(scenario, stream.answer)
-
-
-def test_a_stream_that_fails_breaks_the_connection(serve, caplog):
-    stream = Numbers([10], ZeroDivisionError("detail"))
-
-    async def scenario(running: Running, connect) -> None:
-        client = await connect()
-        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
-            await client.ask("GET", "/file")
-        await wait_until(lambda: not running.server.connections)
-
-    serve(scenario, stream.answer)
-    assert "ZeroDivisionError: detail" in caplog.text
-
-
-def test_a_stream_whose_client_leaves_is_closed(serve):
-    stream = Numbers([100_000] * 100_000)
-
-    async def scenario(running: Running, connect) -> None:
-        client = await connect()
-        client.writer.transport.pause_reading()
-        client.send(request_bytes("GET", "/file"))
-        await wait_until(lambda: any(getattr(each, "_sender", None) for each in running.server.connections))
-        (connection,) = running.server.connections
-        await wait_until(lambda: connection._transport.get_write_buffer_size() > 256 * 1024)
-        assert connection._transport.get_write_buffer_size() < 1_000_000
-        client.writer.transport.abort()
-        await wait_until(lambda: not running.server.connections)
-        await wait_until(lambda: stream.is_closed)
-
-    serve(scenario, stream.answer)

@@ -13,14 +13,12 @@ from nsqlake.runtime.http.errors import HttpError
 from nsqlake.runtime.http.head import RequestHead
 from nsqlake.runtime.http.reader import BodyTooBig, RequestReader
 from nsqlake.runtime.http.request import Peer, Request
-from nsqlake.runtime.http.response import FileResponse, Later, Response, StreamResponse, error_response
+from nsqlake.runtime.http.response import FileResponse, Later, Response, error_response
 from nsqlake.runtime.http.router import Handler
 from nsqlake.runtime.http.sending import (
     HIGH_WATER_BYTES,
     LOW_WATER_BYTES,
     FileSender,
-    Sender,
-    StreamSender,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +69,7 @@ class HttpConnection(asyncio.Protocol):
         self._has_eof = False
         self._asked: RequestHead | None = None  # its answer is being waited for
         self._ask_count = 0
-        self._sender: Sender | None = None
+        self._sender: FileSender | None = None
         self._unread_mark = (0, 0)
         self._unread_since_s = server.now_s
 
@@ -267,43 +265,25 @@ class HttpConnection(asyncio.Protocol):
     def _send_special(self, head: RequestHead, response: Response) -> None:
         """An answer that ends the connection, takes more than one write, or both."""
         keeps_alive = head.keeps_alive and not self._server.is_closing
-        if head.is_http_10 and isinstance(response, StreamResponse):
-            keeps_alive = False
         start = self._encoder.encode_head(response, head, keeps_alive=keeps_alive)
         if head.method == "HEAD":
             self._transport.write(start)
             response.discard()
-        elif isinstance(response, FileResponse | StreamResponse):
+        elif isinstance(response, FileResponse):
             self._transport.write(start)
-            self._start_sending(head, response, keeps_alive)
+            self._start_sending(response, keeps_alive)
             return
         else:
             self._transport.write(start + response.body)
         if not keeps_alive:
             self._end()
 
-    def _start_sending(
-        self, head: RequestHead, response: FileResponse | StreamResponse, keeps_alive: bool
-    ) -> None:
+    def _start_sending(self, response: FileResponse, keeps_alive: bool) -> None:
         self._holds |= SENDING
-
-        def on_end(is_complete: bool) -> None:
-            self._sent(is_complete, keeps_alive)
-
-        if isinstance(response, FileResponse):
-            files = FileSender(self._transport, response, on_end)
-            self._sender = files
-            files.start()
-            return
-        stream = StreamSender(
-            self._transport,
-            response,
-            on_end,
-            is_chunked=not head.is_http_10,
-            chunk_limit_s=head.target.route.deadline_s,
+        self._sender = FileSender(
+            self._transport, response, lambda is_complete: self._sent(is_complete, keeps_alive)
         )
-        self._sender = stream
-        stream.task = self._spawn(stream.run(), head)
+        self._sender.start()
 
     def _sent(self, is_complete: bool, keeps_alive: bool) -> None:
         self._sender = None
@@ -364,7 +344,7 @@ class HttpConnection(asyncio.Protocol):
     def _is_unread_for_long(self, unsent_bytes: int, now_s: float) -> bool:
         sender = self._sender
         mark = (unsent_bytes, sender.sent_bytes if sender is not None else 0)
-        is_waiting = unsent_bytes > 0 or (sender is not None and sender.waits_for_client)
+        is_waiting = unsent_bytes > 0 or sender is not None
         if mark != self._unread_mark or not is_waiting:
             self._unread_mark, self._unread_since_s = mark, now_s
         return now_s - self._unread_since_s > self._limits.unread_s

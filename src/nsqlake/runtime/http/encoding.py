@@ -6,12 +6,11 @@ from http import HTTPStatus
 
 from nsqlake.runtime.http.errors import Headers
 from nsqlake.runtime.http.head import RequestHead
-from nsqlake.runtime.http.response import FileResponse, Response, StreamResponse
+from nsqlake.runtime.http.response import FileResponse, Response
 
-__all__ = ["CONTINUE", "LAST_CHUNK", "ResponseEncoder", "encode_chunk"]
+__all__ = ["CONTINUE", "ResponseEncoder"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-LAST_CHUNK = b"0\r\n\r\n"
 NSQ_HEADER = ("X-Nsq-Content-Type", "nsq; version=1.0")
 MAX_CACHED_STARTS = 256
 
@@ -58,15 +57,12 @@ class ResponseEncoder:
         parts = [self._start(response, is_plain=head is not None and head.target.route.plain), self._date]
         if is_http_10:
             parts[0] = parts[0].replace(b"HTTP/1.1", b"HTTP/1.0", 1)
-        if not isinstance(response, StreamResponse):
-            length = response.count if isinstance(response, FileResponse) else len(response.body)
-            parts.append(b"Content-Length: %d\r\n" % length)
+        length = response.count if isinstance(response, FileResponse) else len(response.body)
+        parts.append(b"Content-Length: %d\r\n" % length)
         if not keeps_alive:
             parts.append(b"Connection: close\r\n")
         elif is_http_10:
             parts.append(b"Connection: keep-alive\r\n")
-        if isinstance(response, StreamResponse) and not is_http_10:
-            parts.append(b"Transfer-Encoding: chunked\r\n")
         return b"".join([*parts, b"\r\n"])
 
     def _start(self, response: Response, *, is_plain: bool) -> bytes:
@@ -92,7 +88,3 @@ def _encode_start(response: Response, headers: Headers, is_plain: bool) -> bytes
     if any("\r" in line or "\n" in line for line in lines):
         raise ValueError("a header of an answer holds a line break")
     return ("\r\n".join(lines) + "\r\n").encode("latin-1")
-
-
-def encode_chunk(data: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(data), data)

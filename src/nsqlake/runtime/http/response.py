@@ -1,6 +1,6 @@
-"""What a handler answers with: bytes, parts of files, a stream, or later."""
+"""What a handler answers with: bytes, parts of files, or later."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from nsqlake.runtime.http.errors import Headers, HttpError
 from nsqlake.runtime.http.go_json import encode_json
@@ -10,7 +10,6 @@ __all__ = [
     "FileResponse",
     "Later",
     "Response",
-    "StreamResponse",
     "error_response",
     "json_response",
     "text_response",
@@ -66,18 +65,6 @@ class FileResponse(Response):
         on_done, self._on_done = self._on_done, None
         if on_done is not None:
             on_done()
-
-
-class StreamResponse(Response):
-    """Chunks as they come; the route's deadline holds for each of them, not for all."""
-
-    __slots__ = ("chunks",)
-
-    def __init__(
-        self, chunks: AsyncIterator[bytes], content_type: str, headers: Headers = (), *, status: int = 200
-    ) -> None:
-        super().__init__(status, b"", content_type, headers)
-        self.chunks = chunks
 
 
 class Later:

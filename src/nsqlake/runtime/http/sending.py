@@ -1,4 +1,4 @@
-"""Answers that take more than one write: parts of files, and streams."""
+"""Answers that take more than one write: parts of files."""
 
 import asyncio
 import logging
@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from nsqlake.runtime.http.encoding import LAST_CHUNK, encode_chunk
-from nsqlake.runtime.http.response import FilePart, FileResponse, StreamResponse
+from nsqlake.runtime.http.response import FilePart, FileResponse
 
-__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "FileSender", "Sender", "StreamSender"]
+__all__ = ["HIGH_WATER_BYTES", "LOW_WATER_BYTES", "FileSender"]
 
 logger = logging.getLogger(__name__)
 
@@ -22,23 +21,13 @@ TURN_BYTES = 4 * 1024 * 1024  # for one client in one turn of the loop
 OnEnd = Callable[[bool], None]  # whether all was sent
 
 
-class Sender:
-    """One such answer. `sent_bytes` grows while the client reads; `waits_for_client` if only it can go on."""
+class FileSender:
+    """By sendfile if the transport has a socket of its own, else by copying through the transport.
+
+    `sent_bytes` grows while the client reads. After `stop` nothing more is sent and `on_end` is not called.
+    """
 
     sent_bytes = 0
-    waits_for_client = False
-
-    def resume(self) -> None:
-        """The transport's buffer has room again."""
-
-    def stop(self) -> None:
-        """The connection is gone; nothing more is sent and `on_end` is not called."""
-
-
-class FileSender(Sender):
-    """By sendfile if the transport has a socket of its own, else by copying through the transport."""
-
-    waits_for_client = True
 
     def __init__(self, transport: asyncio.Transport, response: FileResponse, on_end: OnEnd) -> None:
         self._loop = asyncio.get_running_loop()
@@ -131,61 +120,3 @@ def _duplicate(socket: Any) -> int:
         return -1 if socket is None else os.dup(socket.fileno())
     except OSError:
         return -1
-
-
-class StreamSender(Sender):
-    """Sends chunks as they come, and waits while the client does not read."""
-
-    def __init__(
-        self,
-        transport: asyncio.Transport,
-        response: StreamResponse,
-        on_end: OnEnd,
-        *,
-        is_chunked: bool,
-        chunk_limit_s: float,
-    ) -> None:
-        self._transport, self._response, self._on_end = transport, response, on_end
-        self._is_chunked, self._chunk_limit_s = is_chunked, chunk_limit_s
-        self._has_room = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None
-
-    def resume(self) -> None:
-        self._has_room.set()
-
-    def stop(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-
-    async def run(self) -> None:
-        try:
-            await self._pump()
-        except Exception:
-            logger.exception("HTTP: stream failed")
-            self._on_end(False)
-        else:
-            self._on_end(True)
-
-    async def _pump(self) -> None:
-        chunks = self._response.chunks
-        try:
-            while True:
-                async with asyncio.timeout(self._chunk_limit_s):
-                    chunk = await anext(chunks, None)
-                if chunk is None:
-                    break
-                if chunk:
-                    await self._send(chunk)
-        finally:
-            close = getattr(chunks, "aclose", None)
-            if close is not None:
-                await close()
-        if self._is_chunked:
-            self._transport.write(LAST_CHUNK)
-
-    async def _send(self, chunk: bytes) -> None:
-        self._transport.write(encode_chunk(chunk) if self._is_chunked else chunk)
-        self.sent_bytes += len(chunk)
-        while self._transport.get_write_buffer_size() > HIGH_WATER_BYTES:
-            self._has_room.clear()
-            await self._has_room.wait()
