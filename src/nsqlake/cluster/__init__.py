@@ -1,0 +1,1 @@
+"""Typed HTTP calls to nsqd and nsqlookupd, and the merging of their answers."""
