@@ -5,13 +5,15 @@ from hashlib import md5
 import msgspec
 import pytest
 
-from nsqlake.nsqd.option_choices import AckAfter, TLSRequired, TLSVersion
-from nsqlake.nsqd.options import NsqdOptions, default_node_id, host_name, validate
+from nsqlake.nsqd.option_choices import AckAfter, TLSRequired
+from nsqlake.nsqd.options import NsqdOptions, default_node_id, validate
+from nsqlake.runtime.addresses import host_name
 from nsqlake.runtime.durations import HOUR_NS, MILLISECOND_NS, MINUTE_NS, SECOND_NS
 from nsqlake.runtime.errors import ConfigurationError
 from nsqlake.runtime.go_flags import parse_flags
 from nsqlake.runtime.logs import LogLevel
 from nsqlake.runtime.options import config_text, option_fields
+from nsqlake.runtime.tls_options import TLSVersion
 from nsqlake.runtime.toml_options import resolve_options
 
 OWN_FLAGS = {
@@ -26,6 +28,10 @@ OWN_FLAGS = {
     "min-free-bytes",
     "max-topics",
     "max-connections",
+    "lookupd-tls",
+    "lookupd-tls-root-ca-file",
+    "lookupd-tls-cert",
+    "lookupd-tls-key",
 }
 NSQ_FLAGS = (
     "version config log-level log-prefix verbose node-id worker-id tcp-address http-address https-address "
@@ -266,3 +272,22 @@ def test_the_config_endpoint_shows_enumerations_as_numbers() -> None:
     assert config_text(options, "msg_timeout") == "60000000000"
     assert config_text(options, "ack_after") == "write"
     assert config_text(options, "nsqlookupd_tcp_addresses") == "[]"
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (["--lookupd-tls-cert=c", "--lookupd-tls-key=k"], "--lookupd-tls-cert needs --lookupd-tls"),
+        (["--lookupd-tls-root-ca-file=ca"], "--lookupd-tls-root-ca-file needs --lookupd-tls"),
+        (
+            ["--lookupd-tls", "--lookupd-tls-cert=c"],
+            "failed to build TLS config - --lookupd-tls-key is not set",
+        ),
+        (
+            ["--lookupd-tls", "--lookupd-tls-key=k"],
+            "failed to build TLS config - --lookupd-tls-cert is not set",
+        ),
+    ],
+)
+def test_tls_to_nsqlookupd_is_wanted_whole(flags: list[str], reason: str) -> None:
+    assert refusal(parsed(*flags)) == reason

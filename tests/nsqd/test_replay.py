@@ -21,7 +21,7 @@ from nsqlake.nsqd.replay import (
     peek_at_channel,
     peek_at_topic,
 )
-from nsqlake.nsqd.stats import pace
+from nsqlake.runtime import pace
 from nsqlake.topiclog.block import BlockFault, decode_block
 from tests.fakes.faulty_files import FaultyFiles
 from tests.nsqd.broker_on_disk import SECOND_NS, BrokerOnDisk

@@ -2,7 +2,7 @@ import datetime
 
 import pytest
 
-from nsqlake.runtime.option_kinds import BOOL, DURATION, FLOAT_LIST, INT, STRING, STRING_LIST, Kind
+from nsqlake.runtime.option_kinds import BOOL, DURATION, FLOAT, FLOAT_LIST, INT, STRING, STRING_LIST, Kind
 from tests.runtime.sample_options import COLOUR, SWITCH
 
 
@@ -19,6 +19,7 @@ from tests.runtime.sample_options import COLOUR, SWITCH
         (STRING_LIST, ["a", "b"], ("a", "b")),
         (STRING_LIST, "a:1, b:2,", ("a:1", "b:2")),
         (STRING_LIST, [], ()),
+        (FLOAT, 1, 1.0),
         (FLOAT_LIST, [0.5, 0.9, 1], (0.5, 0.9, 1.0)),
         (FLOAT_LIST, "0.5, 0.9", (0.5, 0.9)),
         (COLOUR, "BLUE", 2),
@@ -48,6 +49,7 @@ def test_toml_values_become_option_values(kind: Kind, given: object, expected: o
         (STRING, 5, "invalid string value type int64"),
         (STRING_LIST, 5, "invalid []string value type int64"),
         (STRING_LIST, [5], "invalid string value type int64"),
+        (FLOAT, "1", "invalid float64 value type string"),
         (FLOAT_LIST, 1.5, "invalid []float64 value type float64"),
         (FLOAT_LIST, [True], "invalid float64 value type bool"),
         (FLOAT_LIST, "0.9,x", 'strconv.ParseFloat: parsing "x": invalid syntax'),
@@ -69,6 +71,12 @@ def test_a_float_flag_takes_plain_ascii_numbers_only(text: str) -> None:
         FLOAT_LIST.parse(f"0.5,{text}")
 
     assert str(caught.value) == text
+
+
+def test_a_single_float_is_refused_as_go_refuses_it() -> None:
+    assert FLOAT.parse("0.25") == 0.25
+    with pytest.raises(ValueError, match="parse error"):
+        FLOAT.parse("0,25")
 
 
 def test_values_are_shown_as_they_are_written() -> None:

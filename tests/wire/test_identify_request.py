@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsqlake.wire.errors import ClientError
-from nsqlake.wire.identify_request import MAX_JSON_TOKENS, IdentifyRequest, decode_identify
+from nsqlake.wire.identify_request import IdentifyRequest, decode_identify
+from nsqlake.wire.json_object import MAX_JSON_TOKENS
 
 TEXT = st.text('aZ_ſ"\\\ud800é', max_size=8)
 JSON = st.recursive(

@@ -3,12 +3,22 @@
 import sys
 from collections.abc import Sequence
 
+import msgspec
+
 from nsqlake.nsqd.options import NsqdOptions
+from nsqlake.nsqlookupd.options import NsqlookupdOptions
 from nsqlake.runtime.option_docs import markdown_tables, replace_generated
+
+PROGRAMS: tuple[tuple[str, type[msgspec.Struct]], ...] = (
+    ("nsqd", NsqdOptions),
+    ("nsqlookupd", NsqlookupdOptions),
+)
 
 
 def renew(page: str) -> str:
-    return replace_generated(page, "nsqd", markdown_tables(NsqdOptions))
+    for program, options_type in PROGRAMS:
+        page = replace_generated(page, program, markdown_tables(options_type))
+    return page
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -455,14 +455,15 @@ class Broker:
     async def close(self) -> bool:
         """Everything is on disk when this returns; whether that worked for every topic."""
         self.begin_exit()
-        while self._is_busy:
+        while self.is_busy:
             await asyncio.sleep(0.001)
         self.turn.close()
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, close_files, self.topics.values(), self._data)
 
     @property
-    def _is_busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """Whether something is under way that must be awaited before the end."""
         busy = self._creating or self._deleting or self.letters.is_busy
         return bool(busy) or any(topic.is_busy for topic in self.topics.values())
 

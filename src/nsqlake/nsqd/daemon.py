@@ -6,6 +6,7 @@ import logging
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -17,11 +18,11 @@ from nsqlake.nsqd.draining import wait_drained
 from nsqlake.nsqd.exposure import warn_if_open
 from nsqlake.nsqd.housekeeping import keep_house, keep_synced
 from nsqlake.nsqd.http.api import HttpApi
-from nsqlake.nsqd.http.front import HttpFront
 from nsqlake.nsqd.http.services import Services
-from nsqlake.nsqd.input_budget import InputBudget
+from nsqlake.nsqd.http.tls_gate import tls_gate
 from nsqlake.nsqd.lookup.announcements import announce
-from nsqlake.nsqd.option_choices import EXPERIMENTS, TLS_MIN_VERSION
+from nsqlake.nsqd.lookup.lookup_tls import LookupTls
+from nsqlake.nsqd.option_choices import EXPERIMENTS
 from nsqlake.nsqd.options import NsqdOptions
 from nsqlake.nsqd.server import Server
 from nsqlake.nsqd.stats.node_stats import NodeStats
@@ -29,9 +30,11 @@ from nsqlake.nsqd.tcp_protocol import TcpConnection
 from nsqlake.nsqd.turn import Turn
 from nsqlake.runtime.clock import Clock
 from nsqlake.runtime.errors import StartupError
+from nsqlake.runtime.http.front import HttpFront
+from nsqlake.runtime.input_budget import InputBudget
 from nsqlake.runtime.listeners import Listener, connection_limit, raise_descriptor_limit
+from nsqlake.runtime.server_tls import open_server_tls, reload_certificates
 from nsqlake.runtime.tasks import TaskSupervisor
-from nsqlake.runtime.tls_context import TlsContextHolder, build_server_context, key_file_warning
 from nsqlake.runtime.version import version_line
 from nsqlake.topiclog.files import OS_FILES
 
@@ -72,8 +75,11 @@ async def _serve(options: NsqdOptions) -> int:
 class Daemon:
     """One nsqd. `start` binds and loads, `stop` leaves everything on disk."""
 
-    def __init__(self, options: NsqdOptions) -> None:
+    def __init__(
+        self, options: NsqdOptions, *, clock: Clock | None = None, turn_class: type[Turn] = Turn
+    ) -> None:
         self.options = options
+        self._clock, self._turn_class = clock or Clock(), turn_class
         self.tasks = TaskSupervisor()
         self.connections: set[TcpConnection] = set()
         self.stopping = asyncio.Event()  # somebody wants the daemon to stop, or it has been drained
@@ -88,11 +94,12 @@ class Daemon:
             undo.callback(self._lock.close)
             self._executor = ThreadPoolExecutor(_STORAGE_THREADS, thread_name_prefix="storage")
             undo.callback(self._executor.shutdown, wait=False)
-            clock = Clock()
-            self._tls = self._build_tls()
+            clock = self._clock
+            self._tls = open_server_tls(options)
+            self._lookup_tls = LookupTls.from_options(options)
             self._auth = self._build_auth(clock)
             self._open_listeners(undo)
-            turn = Turn(asyncio.get_running_loop(), clock, options)
+            turn = self._turn_class(asyncio.get_running_loop(), clock, options)
             self._data = DataStore(OS_FILES, self._lock.path)
             self.broker = Broker(options, self._data, clock, turn, self._executor)
             self._server = Server(options, self.broker, clock, self.tasks, tls=self._tls, auth=self._auth)
@@ -115,7 +122,12 @@ class Daemon:
         }
         self.stats.start(max(0, http.http_port))
         self.announcements = announce(
-            self.broker, options, self.tasks, tcp_port=self.tcp_listener.port, http_port=http.http_port
+            self.broker,
+            options,
+            self.tasks,
+            tcp_port=self.tcp_listener.port,
+            http_port=http.http_port,
+            tls=self._lookup_tls,
         )
         self.api = HttpApi(
             Services(
@@ -137,23 +149,6 @@ class Daemon:
         self.tcp_listener.start()
         http.start(self.api.router)
 
-    def _build_tls(self) -> TlsContextHolder | None:
-        options = self.options
-        if not options.tls_cert and not options.tls_key:
-            return None
-        warning = key_file_warning(options.tls_key)
-        if warning:
-            logger.warning("%s", warning)
-        return TlsContextHolder(
-            lambda: build_server_context(
-                options.tls_cert,
-                options.tls_key,
-                client_auth_policy=options.tls_client_auth_policy,
-                root_ca_file=options.tls_root_ca_file,
-                min_version=TLS_MIN_VERSION.show(options.tls_min_version),
-            )
-        )
-
     def _build_auth(self, clock: Clock) -> "AuthServers | None":
         if not self.options.auth_http_addresses:
             return None
@@ -173,11 +168,13 @@ class Daemon:
         )
         undo.callback(self.tcp_listener.close)
         self.http = HttpFront(
-            options,
+            options.http_address,
+            options.https_address,
             tasks=self.tasks,
             tls=self._tls,
             budget=self._budget,
             limit=min(http_share, options.max_connections or http_share),
+            gate=partial(tls_gate, options),
         )
         undo.callback(self.http.stop_accepting)
 
@@ -200,14 +197,7 @@ class Daemon:
 
     def reload_certificates(self) -> None:
         """New connections get the certificate that is on disk now."""
-        if self._tls is None:
-            return
-        try:
-            self._tls.reload()
-        except StartupError as error:
-            logger.error("TLS: certificates not reloaded, the old ones stay: %s", error)
-        else:
-            logger.info("TLS: certificates reloaded")
+        reload_certificates(self._tls, self._lookup_tls)
 
     def _watch_drain(self) -> None:
         self.tasks.spawn(self._stop_when_drained(), "drain")

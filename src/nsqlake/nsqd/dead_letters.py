@@ -26,8 +26,8 @@ from nsqlake.nsqd.core.dead_letters import (
     unfinished,
 )
 from nsqlake.nsqd.live_topic import LiveChannel, LiveTopic
-from nsqlake.nsqd.stats.pace import SLICE_NS
 from nsqlake.runtime.clock import Clock
+from nsqlake.runtime.pace import SLICE_NS
 from nsqlake.topiclog.errors import TopicLogError
 from nsqlake.wire.message import id_digits
 

@@ -4,13 +4,11 @@ import logging
 
 from nsqlake.nsqd.option_choices import HttpAuth, TLSRequired
 from nsqlake.nsqd.options import NsqdOptions
-from nsqlake.runtime.addresses import split_host_port
+from nsqlake.runtime.addresses import is_local_address
 
 __all__ = ["warn_if_open"]
 
 logger = logging.getLogger(__name__)
-
-_LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 def warn_if_open(options: NsqdOptions) -> None:
@@ -21,14 +19,13 @@ def warn_if_open(options: NsqdOptions) -> None:
     text = (
         "%s: %s is open to everybody who can reach it: neither --tls-required nor --auth-http-address is set"
     )
-    if not _is_local(options.tcp_address) and not has_auth and not options.tls_required:
+    if not is_local_address(options.tcp_address) and not has_auth and not options.tls_required:
         logger.warning(text, "TCP", options.tcp_address)
     is_tls_required = options.tls_required is TLSRequired.TRUE
-    if options.http_address and not _is_local(options.http_address) and not has_auth and not is_tls_required:
+    if (
+        options.http_address
+        and not is_local_address(options.http_address)
+        and not has_auth
+        and not is_tls_required
+    ):
         logger.warning(text, "HTTP", options.http_address)
-
-
-def _is_local(address: str) -> bool:
-    """A unix socket is guarded by the permissions of its file."""
-    host_port = split_host_port(address)
-    return host_port is None or host_port[0] in _LOCAL_HOSTS

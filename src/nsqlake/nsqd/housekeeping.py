@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from nsqlake.nsqd.broker import Broker
 from nsqlake.nsqd.live_topic import LiveTopic
 from nsqlake.nsqd.options import NsqdOptions
-from nsqlake.nsqd.stats.pace import run_in_slices
+from nsqlake.runtime.pace import run_in_slices
 
-__all__ = ["keep_house", "keep_synced"]
+__all__ = ["keep_house", "keep_house_once", "keep_synced"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,10 +33,13 @@ async def keep_synced(broker: Broker, options: NsqdOptions) -> None:
 async def keep_house(broker: Broker, options: NsqdOptions) -> None:
     while True:
         await asyncio.sleep(_INTERVAL_S)
-        now_ns = broker.now_ns()
-        await run_in_slices(_tidy_all(broker, now_ns))
-        broker.letters.retry()
-        _limit_memory(broker, options.mem_bytes)
+        await keep_house_once(broker, options)
+
+
+async def keep_house_once(broker: Broker, options: NsqdOptions) -> None:
+    await run_in_slices(_tidy_all(broker, broker.now_ns()))
+    broker.letters.retry()
+    _limit_memory(broker, options.mem_bytes)
 
 
 def _tidy_all(broker: Broker, now_ns: int) -> Iterator[None]:

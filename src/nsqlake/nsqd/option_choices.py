@@ -14,15 +14,6 @@ class TLSRequired(enum.IntEnum):
     TRUE = 2
 
 
-class TLSVersion(enum.IntEnum):
-    """The numbers of the TLS protocol; equal to those of `ssl.TLSVersion`."""
-
-    TLS1_0 = 769
-    TLS1_1 = 770
-    TLS1_2 = 771
-    TLS1_3 = 772
-
-
 class AckAfter(enum.StrEnum):
     """What must have happened to a published message before OK is sent."""
 
@@ -49,17 +40,6 @@ TLS_REQUIRED = ChoiceKind(
     },
     is_boolean=True,
     error=lambda text: f"strconv.ParseBool: parsing {go_quote(text.lower())}: invalid syntax",
-)
-TLS_MIN_VERSION = ChoiceKind(
-    "tls1.0|tls1.1|tls1.2|tls1.3",
-    {
-        "": TLSVersion.TLS1_2,
-        "tls1.0": TLSVersion.TLS1_0,
-        "tls1.1": TLSVersion.TLS1_1,
-        "tls1.2": TLSVersion.TLS1_2,
-        "tls1.3": TLSVersion.TLS1_3,
-    },
-    error=lambda text: f"unknown tlsVersionOption {go_quote(text.lower())}",
 )
 ACK_AFTER = ChoiceKind("write|sync", {choice.value: choice for choice in AckAfter})
 HTTP_AUTH = ChoiceKind("on|off", {choice.value: choice for choice in HttpAuth})

@@ -1,7 +1,6 @@
 """The options of nsqd: NSQ's own, in NSQ's words, and those that only this daemon has."""
 
 import hashlib
-import os
 import zlib
 from functools import partial
 from typing import Annotated
@@ -11,14 +10,14 @@ import msgspec
 from nsqlake.nsqd.option_choices import (
     ACK_AFTER,
     HTTP_AUTH,
-    TLS_MIN_VERSION,
     TLS_REQUIRED,
     AckAfter,
     HttpAuth,
     TLSRequired,
-    TLSVersion,
 )
 from nsqlake.nsqd.retention_policies import Kept, RetentionPolicies
+from nsqlake.runtime.addresses import host_name
+from nsqlake.runtime.daemon_options import ConfigPath, LeastLogLevel, LogPrefix, ShowVersion, Verbose
 from nsqlake.runtime.durations import (
     HOUR_NS,
     MICROSECOND_NS,
@@ -28,15 +27,12 @@ from nsqlake.runtime.durations import (
 )
 from nsqlake.runtime.errors import ConfigurationError
 from nsqlake.runtime.go_text import go_float
-from nsqlake.runtime.logs import LOG_LEVEL, LogLevel
+from nsqlake.runtime.logs import LogLevel
 from nsqlake.runtime.option_kinds import BOOL, DURATION, FLOAT_LIST, INT, STRING, STRING_LIST
 from nsqlake.runtime.options import NOT_NEGATIVE, POSITIVE, Limit, Option, check_limits
+from nsqlake.runtime.tls_options import TLS_MIN_VERSION, TLSVersion, check_key_pair
 
 NODE_COUNT = 1024  # a message id has 10 bits for its node
-
-
-def host_name() -> str:
-    return os.uname().nodename
 
 
 def default_node_id() -> int:
@@ -58,16 +54,11 @@ _tuning = partial(Option, group="Tuning and experiments")
 class NsqdOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Every flag of nsqd; durations in nanoseconds, addresses as given, lists as tuples."""
 
-    version: Annotated[bool, _general("version", BOOL, "print the version and exit", in_config=False)] = False
-    config: Annotated[str, _general("config", STRING, "path of a TOML config file", in_config=False)] = ""
-    log_level: Annotated[
-        LogLevel,
-        _general("log-level", LOG_LEVEL, "least severe lines to log: debug, info, warn, error or fatal"),
-    ] = LogLevel.INFO
-    log_prefix: Annotated[str, _general("log-prefix", STRING, "text before every log line")] = "[nsqd] "
-    verbose: Annotated[
-        bool, _general("verbose", BOOL, "no effect, use --log-level", in_config=False, deprecated=True)
-    ] = False
+    version: ShowVersion = False
+    config: ConfigPath = ""
+    log_level: LeastLogLevel = LogLevel.INFO
+    log_prefix: LogPrefix = "[nsqd] "
+    verbose: Verbose = False
     node_id: Annotated[
         int,
         _general(
@@ -123,6 +114,27 @@ class NsqdOptions(msgspec.Struct, frozen=True, kw_only=True):
             key="nsqlookupd_tcp_addresses",
         ),
     ] = ()
+    lookupd_tls: Annotated[
+        bool,
+        _network(
+            "lookupd-tls", BOOL, "speak TLS with every nsqlookupd, whose certificate and host are verified"
+        ),
+    ] = False
+    lookupd_tls_root_ca_file: Annotated[
+        str,
+        _network(
+            "lookupd-tls-root-ca-file",
+            STRING,
+            "path of certificates (PEM) to trust for that, instead of the system's",
+        ),
+    ] = ""
+    lookupd_tls_cert: Annotated[
+        str,
+        _network("lookupd-tls-cert", STRING, "path of a certificate (PEM) to show to nsqlookupds that ask"),
+    ] = ""
+    lookupd_tls_key: Annotated[
+        str, _network("lookupd-tls-key", STRING, "path of that certificate's key (PEM)")
+    ] = ""
     max_connections: Annotated[
         int,
         _network(
@@ -396,6 +408,7 @@ def validate(options: NsqdOptions) -> NsqdOptions:
     if options.tls_client_auth_policy and options.tls_required is TLSRequired.FALSE:
         options = msgspec.structs.replace(options, tls_required=TLSRequired.TRUE)
     _check_tls(options)
+    _check_lookupd_tls(options)
     method = options.auth_http_request_method
     if method not in ("post", "get"):
         reason = "--auth-http-request-method must be post or get"
@@ -413,9 +426,18 @@ def validate(options: NsqdOptions) -> NsqdOptions:
 
 
 def _check_tls(options: NsqdOptions) -> None:
-    if bool(options.tls_cert) != bool(options.tls_key):
-        missing = "tls-key" if options.tls_cert else "tls-cert"
-        raise ConfigurationError(missing, "", f"failed to build TLS config - --{missing} is not set")
+    check_key_pair(options)
     if options.tls_required and not options.tls_cert:
         reason = "cannot require TLS client connections without TLS key and cert"
         raise ConfigurationError("tls-required", options.tls_required, reason)
+
+
+def _check_lookupd_tls(options: NsqdOptions) -> None:
+    values = (options.lookupd_tls_cert, options.lookupd_tls_key, options.lookupd_tls_root_ca_file)
+    flags = ("lookupd-tls-cert", "lookupd-tls-key", "lookupd-tls-root-ca-file")
+    given = [flag for flag, value in zip(flags, values, strict=True) if value]
+    if given and not options.lookupd_tls:
+        raise ConfigurationError(given[0], "", f"--{given[0]} needs --lookupd-tls")
+    if bool(options.lookupd_tls_cert) != bool(options.lookupd_tls_key):
+        missing = flags[1] if options.lookupd_tls_cert else flags[0]
+        raise ConfigurationError(missing, "", f"failed to build TLS config - --{missing} is not set")

@@ -11,7 +11,7 @@ from nsqlake.errors import NsqlakeError
 from nsqlake.nsqd.core.peeking import ChannelMessage, PeekedMessage, peek_channel, peek_log
 from nsqlake.nsqd.core.seeking import check_offset
 from nsqlake.nsqd.live_topic import LiveChannel, LiveTopic
-from nsqlake.nsqd.stats.pace import run_in_slices
+from nsqlake.runtime.pace import run_in_slices
 from nsqlake.topiclog.block import Span
 from nsqlake.topiclog.raw_blocks import RawBlocks
 from nsqlake.wire.message import id_digits

@@ -12,11 +12,11 @@ from typing import Any, cast
 
 from nsqlake.nsqd.core.delivery import Frames
 from nsqlake.nsqd.core.subscription import Subscription
-from nsqlake.nsqd.input_budget import InputBudget
 from nsqlake.nsqd.layers import Layers
 from nsqlake.nsqd.server import Server
 from nsqlake.nsqd.session import Session
 from nsqlake.runtime.addresses import address_host, address_text
+from nsqlake.runtime.input_budget import InputBudget
 from nsqlake.wire.command_reader import CommandReader, Item
 from nsqlake.wire.commands import MAGIC_V2
 from nsqlake.wire.errors import ClientError, StreamError
@@ -268,6 +268,11 @@ class TcpConnection(asyncio.Protocol):
         if self._has_eof and not (self._is_busy or self._is_ending or self._is_choked):
             self._end_of_input()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command waits for something; the next one is read after it."""
+        return self._is_busy
+
     def _pause_reading(self) -> None:
         if self._is_reading and not self._transport.is_closing():
             self._is_reading = False
@@ -455,9 +460,12 @@ class TcpConnection(asyncio.Protocol):
         self._beat_at = self._loop.time() + interval_s
         self._heartbeat = self._loop.call_at(self._beat_at, self._beat) if interval_s else None
 
-    def _beat(self) -> None:
+    def send_heartbeat(self) -> None:
         if self._has_magic and self._is_writable and self._handshake is None and not self._is_ending:
             self.send(HEARTBEAT_FRAME)
+
+    def _beat(self) -> None:
+        self.send_heartbeat()
         self._beat_at = max(self._beat_at, self._loop.time() - self._interval_s) + self._interval_s
         self._heartbeat = self._loop.call_at(self._beat_at, self._beat)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 _HOST_PORT = re.compile(r"(?:\[([^\[\]]*)\]|([^:\[\]]*)):([^:\[\]/]*)")
 MAX_PORT = 65_535
+_LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 
 def split_host_port(address: str) -> tuple[str, str] | None:
@@ -16,6 +17,16 @@ def split_host_port(address: str) -> tuple[str, str] | None:
     if match is None or "/" in (match[2] or ""):
         return None
     return match[1] if match[1] is not None else match[2], match[3]
+
+
+def host_name() -> str:
+    return os.uname().nodename
+
+
+def is_local_address(address: str) -> bool:
+    """Whether only this machine can reach who listens there. A unix socket is guarded by its permissions."""
+    host_port = split_host_port(address)
+    return host_port is None or host_port[0] in _LOCAL_HOSTS
 
 
 def address_text(address: Any) -> str:

@@ -45,6 +45,9 @@ class Clock:
 
     def _follow_drift(self, steady: int) -> None:
         self._check_at_ns = steady + CHECK_INTERVAL_NS
-        offset_ns = self._wall_ns() - steady
+        offset_ns = self._read_offset_ns(steady)
         if abs(offset_ns - self._offset_ns) < MAX_DRIFT_NS:
             self._offset_ns = offset_ns
+
+    def _read_offset_ns(self, steady: int) -> int:
+        return self._wall_ns() - steady

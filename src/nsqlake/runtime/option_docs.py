@@ -5,6 +5,7 @@ from itertools import groupby
 
 import msgspec
 
+from nsqlake.runtime.go_text import go_quote
 from nsqlake.runtime.option_kinds import STRING
 from nsqlake.runtime.options import Option, OptionField, option_fields
 
@@ -18,23 +19,29 @@ the flag wins over the file."""
 
 
 def usage_text(options_type: type[msgspec.Struct], program: str) -> str:
-    """What `--help` prints: every flag with its type, default and meaning, by group."""
+    """What `--help` of a daemon prints."""
     lines = [f"Usage of {program}:", f"  {program} [--flag=value ...]", "", INTRODUCTION]
+    return "\n".join([*lines, *flag_lines(options_type)]) + "\n"
+
+
+def flag_lines(options_type: type[msgspec.Struct], *, has_config: bool = True) -> list[str]:
+    """Every flag with its type, default and meaning, by group."""
+    lines = []
     for group, fields in groupby(option_fields(options_type), key=lambda field: field.option.group):
         lines += ["", f"{group}:"]
         for field in fields:
-            lines += _usage_lines(field)
-    return "\n".join(lines) + "\n"
+            lines += _usage_lines(field, has_config=has_config)
+    return lines
 
 
-def _usage_lines(field: OptionField) -> list[str]:
+def _usage_lines(field: OptionField, *, has_config: bool) -> list[str]:
     option = field.option
     default = _shown_default(field)
     head = f"  --{option.flag} {option.kind.word}" + (f" (default {default})" if default else "")
     notes = [_meaning(option)]
-    if not option.in_config:
+    if has_config and not option.in_config:
         notes.append("[not in the config file]")
-    elif option.key:
+    elif has_config and option.key:
         notes.append(f"[config key: {option.key}]")
     text = textwrap.fill(
         " ".join(notes),
@@ -56,7 +63,7 @@ def _shown_default(field: OptionField) -> str:
     if field.default in ("", ()):
         return ""
     shown = field.option.kind.show(field.default)
-    return f'"{shown}"' if field.option.kind.word == STRING.word else shown
+    return go_quote(shown) if field.option.kind.word == STRING.word else shown
 
 
 def markdown_tables(options_type: type[msgspec.Struct]) -> str:

@@ -144,6 +144,21 @@ class NotAFloatError(ValueError):
     """The text that should have been a float is the message."""
 
 
+class FloatKind(_Scalar):
+    word = "float"
+
+    def parse(self, text: str) -> float:
+        try:
+            return _float(text)
+        except NotAFloatError:
+            raise ValueError("parse error") from None
+
+    def coerce(self, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"invalid float64 value type {go_type(value)}")
+        return float(value)
+
+
 class FloatListKind(_Scalar):
     word = "float list"
 
@@ -206,6 +221,7 @@ BOOL = BoolKind()
 INT = IntKind()
 DURATION = DurationKind()
 STRING_LIST = StringListKind()
+FLOAT = FloatKind()
 FLOAT_LIST = FloatListKind()
 
 

@@ -7,6 +7,7 @@ which the policy `require` needs.
 import ssl
 from functools import cache
 
+from cryptography.x509 import DNSName, ExtensionNotFound, IPAddress, SubjectAlternativeName
 from cryptography.x509.oid import NameOID
 from OpenSSL import SSL
 
@@ -141,6 +142,20 @@ class TlsLayer:
             return str(names[-1].value) if names else ""
         except ValueError:  # policy `require` lets in certificates that only OpenSSL finds readable
             return ""
+
+    @property
+    def peer_names(self) -> frozenset[str]:
+        """Every name in the client's certificate: hosts, IP addresses, and the common name."""
+        names = {self.peer_common_name} - {""}
+        try:
+            certificate = self._connection.get_peer_certificate(as_cryptography=True)
+            if certificate is not None:
+                found = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
+                names.update(found.get_values_for_type(DNSName))
+                names.update(map(str, found.get_values_for_type(IPAddress)))
+        except (ValueError, ExtensionNotFound):
+            pass
+        return frozenset(names)
 
     @property
     def version(self) -> str:

@@ -14,10 +14,10 @@ from OpenSSL import SSL, crypto
 
 from nsqlake.runtime.errors import StartupError
 from nsqlake.runtime.tls import TlsLayer
+from nsqlake.runtime.tls_options import REQUIRE, REQUIRE_VERIFY
 
 ServerKey = RSAPrivateKey | EllipticCurvePrivateKey | Ed25519PrivateKey
 
-REQUIRE, REQUIRE_VERIFY = "require", "require-verify"
 DEFAULT_MIN_VERSION = "tls1.2"
 VERSIONS = {
     "tls1.0": SSL.TLS1_VERSION,
@@ -80,11 +80,23 @@ def build_server_context(
     return TlsContext(context, asks, (warning,) if warning else ())
 
 
-def build_client_context(root_ca_file: str = "") -> ssl.SSLContext:
-    """For outgoing calls: certificate and host name are verified; trust is the file, or else the system's."""
+def build_client_context(
+    root_ca_file: str = "", *, cert_file: str = "", key_file: str = ""
+) -> ssl.SSLContext:
+    """For outgoing calls: certificate and host name are verified; trust is the file, or else the system's.
+
+    A certificate of our own is shown to servers that ask for one.
+    """
     pem = _certificates_pem(_load_authorities(root_ca_file)) if root_ca_file else None
     context = ssl.create_default_context(cadata=pem)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if cert_file:
+        _read(cert_file)  # these say which file is wrong, and why
+        _load_key(_read(key_file))
+        try:
+            context.load_cert_chain(cert_file, key_file)
+        except ssl.SSLError as error:
+            raise _error("tls: the certificate or its key cannot be used") from error
     return context
 
 

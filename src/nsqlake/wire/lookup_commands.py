@@ -19,6 +19,7 @@ from nsqlake.wire.errors import RemoteError, StreamError, printable
 MAGIC_V1: Final = b"  V1"
 PING: Final = b"PING\n"
 OK: Final = b"OK"
+TOO_MANY_REGISTRATIONS: Final = "E_TOO_MANY_REGISTRATIONS"  # ours, and the only error that is not fatal
 
 _SIZE: Final = struct.Struct(">i")
 _ERROR_PREFIX: Final = b"E_"
@@ -44,14 +45,21 @@ class LookupdDescription(msgspec.Struct, frozen=True, kw_only=True):
 
     broadcast_address: str | None = None
     http_port: int | None = None
+    https_port: int | None = None  # ours: NSQ's nsqlookupd has no HTTPS
     tcp_port: int | None = None
     version: str | None = None
 
     @property
     def has_http(self) -> bool:
         """Whether host and port of its HTTP API are known, and can be part of a URL."""
-        port = self.http_port or 0
-        return 0 < port <= _MAX_PORT and _HOST.fullmatch(self.broadcast_address or "") is not None
+        return self._is_usable(self.http_port)
+
+    @property
+    def has_https(self) -> bool:
+        return self._is_usable(self.https_port)
+
+    def _is_usable(self, port: int | None) -> bool:
+        return 0 < (port or 0) <= _MAX_PORT and _HOST.fullmatch(self.broadcast_address or "") is not None
 
 
 def identify(node: NodeDescription) -> bytes:

@@ -3,7 +3,7 @@
 import pytest
 
 from nsqlake.nsqd.http.locality import is_local
-from nsqlake.nsqd.options import host_name
+from nsqlake.runtime.addresses import host_name
 from nsqlake.runtime.http import HttpLimits, Peer, Request, Response, Route, Router
 from nsqlake.runtime.http.head import HeadParser
 

@@ -2,8 +2,9 @@
 
 import msgspec
 
-from nsqlake.nsqd.options import NsqdOptions, host_name
+from nsqlake.nsqd.options import NsqdOptions
 from nsqlake.nsqd.stats.info import describe_node
+from nsqlake.runtime.addresses import host_name
 
 
 def test_info_has_nsqs_keys_in_their_order_with_durations_in_nanoseconds() -> None:

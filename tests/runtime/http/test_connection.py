@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from nsqlake.nsqd.input_budget import InputBudget
 from nsqlake.runtime.http import (
     FileResponse,
     HttpLimits,
@@ -17,6 +16,7 @@ from nsqlake.runtime.http import (
     json_response,
     text_response,
 )
+from nsqlake.runtime.input_budget import InputBudget
 from tests.fakes.http_client import HttpClient, request_bytes
 from tests.fakes.loop_turns import wait_until
 from tests.runtime.http.support import LOOPS, OK, Running, scenario_on

@@ -47,10 +47,7 @@ def find_channel(broker: Broker, request: Request) -> LiveChannel:
 
 def text(request: Request, name: str) -> str:
     """400 MISSING_ARG_<NAME>."""
-    value = request.params.get(name)
-    if value is None:
-        raise HttpError(400, f"MISSING_ARG_{name.upper()}")
-    return value
+    return request.argument(name)
 
 
 def integer(request: Request, name: str, default: int | None = None, *, least: int = 0, most: int) -> int:

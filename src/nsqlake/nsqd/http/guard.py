@@ -4,8 +4,6 @@ Without an auth server, or with `--http-auth=off`, the API is as open as NSQ's, 
 machine only. With one, everything but the OPEN endpoints needs credentials and the endpoint's permission.
 """
 
-import logging
-import re
 from typing import TYPE_CHECKING
 
 from nsqlake.nsqd.access import Access, is_allowed
@@ -13,20 +11,15 @@ from nsqlake.nsqd.http.answering import Answer, reporting_failures, settle
 from nsqlake.nsqd.http.endpoints import Endpoint
 from nsqlake.nsqd.http.locality import is_local
 from nsqlake.nsqd.permissions import AuthState
-from nsqlake.runtime.go_text import go_quote
 from nsqlake.runtime.http import Handler, HttpError, Request, Response
-from nsqlake.runtime.logs import ALWAYS
+from nsqlake.runtime.http.audit import record_change
 
 if TYPE_CHECKING:
     from nsqlake.nsqd.http.identities import Identities
 
 __all__ = ["Guard"]
 
-logger = logging.getLogger(__name__)
-
 AUDITED = (Access.ADMIN, Access.LOOPBACK_OR_ADMIN)
-_SHOWN_LENGTH = 128
-_PLAIN_VALUE = re.compile(r"[A-Za-z0-9._#:-]+")
 
 
 class Guard:
@@ -107,30 +100,5 @@ def _named(endpoint: Endpoint, request: Request, name: str) -> str:
 
 
 def _record(endpoint: Endpoint, request: Request, state: AuthState | None, status: int) -> None:
-    # Who proved who they are cannot be made to vanish by a flood; anonymous floods are limited in rate.
-    logger.info(
-        "ADMIN(%s@%s): %s %s%s -> %d",
-        "-" if state is None else _shown(state.identity),
-        request.remote_address,
-        endpoint.method,
-        request.path[:_SHOWN_LENGTH],
-        _shown_arguments(endpoint, request),
-        status,
-        extra=ALWAYS if state is not None else None,
-    )
-
-
-def _shown_arguments(endpoint: Endpoint, request: Request) -> str:
-    try:
-        params = request.params
-    except HttpError:
-        return ""
-    names = (parameter.name for parameter in endpoint.parameters if not parameter.in_path)
-    given = ((name, params.get(name)) for name in names)
-    return "".join(f" {name}={_shown(value)}" for name, value in given if value is not None)
-
-
-def _shown(value: str) -> str:
-    """Such that it cannot be taken for another part of the line."""
-    cut = value[:_SHOWN_LENGTH]
-    return cut if _PLAIN_VALUE.fullmatch(cut) else go_quote(cut)
+    names = [parameter.name for parameter in endpoint.parameters if not parameter.in_path]
+    record_change(request, names, status, None if state is None else state.identity)

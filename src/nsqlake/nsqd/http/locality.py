@@ -6,8 +6,7 @@ made to lead to 127.0.0.1, it says that name as `Host`.
 
 import ipaddress
 
-from nsqlake.nsqd.options import host_name
-from nsqlake.runtime.addresses import split_host_port
+from nsqlake.runtime.addresses import host_name, split_host_port
 from nsqlake.runtime.http import Request
 
 __all__ = ["is_local"]

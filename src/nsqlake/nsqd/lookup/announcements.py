@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from nsqlake import NSQ_VERSION
 from nsqlake.nsqd.lookup.channel_discovery import ChannelDiscovery
 from nsqlake.nsqd.lookup.lookup_peer import LookupPeer, LookupTiming
-from nsqlake.nsqd.options import NsqdOptions, host_name
+from nsqlake.nsqd.lookup.lookup_tls import LookupTls
+from nsqlake.nsqd.options import NsqdOptions
+from nsqlake.runtime.addresses import host_name
 from nsqlake.runtime.tasks import TaskSupervisor
-from nsqlake.wire.lookup_commands import NodeDescription, register, unregister
+from nsqlake.wire.lookup_commands import PING, NodeDescription, register, unregister
 
 if TYPE_CHECKING:
     from nsqlake.nsqd.broker import Broker
@@ -36,10 +38,11 @@ class Announcements:
         *,
         max_reply_bytes: int,
         timing: LookupTiming = DEFAULT_TIMING,
+        tls: LookupTls | None = None,
     ) -> None:
         self.addresses: tuple[str, ...] = ()  # as given
         self._node, self._topics, self._tasks, self._discovery = node, topics, tasks, discovery
-        self._max_reply_bytes, self._timing = max_reply_bytes, timing
+        self._max_reply_bytes, self._timing, self._tls = max_reply_bytes, timing, tls
         self._peers: dict[str, LookupPeer] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._has_left = self._is_closed = False
@@ -68,6 +71,7 @@ class Announcements:
             self._registrations,
             max_reply_bytes=self._max_reply_bytes,
             timing=self._timing,
+            tls=self._tls,
         )
         self._peers[address] = peer
         self._running[address] = self._tasks.spawn(peer.run(), str(peer))
@@ -77,6 +81,12 @@ class Announcements:
 
     def deleted(self, topic: str, channel: str = "") -> None:
         self._send(unregister(topic, channel))
+
+    def ping(self) -> None:
+        """Besides the regular ones: for a test whose time passes faster."""
+        for peer in self._peers.values():
+            if peer.is_connected:
+                peer.send(PING)
 
     async def find_channels(self, topic: str) -> list[str]:
         """The durable channels of `topic` that any nsqlookupd knows whose HTTP API is known."""
@@ -132,7 +142,13 @@ def describe_node(options: NsqdOptions, *, tcp_port: int, http_port: int) -> Nod
 
 
 def announce(
-    broker: "Broker", options: NsqdOptions, tasks: TaskSupervisor, *, tcp_port: int, http_port: int
+    broker: "Broker",
+    options: NsqdOptions,
+    tasks: TaskSupervisor,
+    *,
+    tcp_port: int,
+    http_port: int,
+    tls: LookupTls | None = None,
 ) -> Announcements:
     """Begin to announce what `broker` has to `--lookupd-tcp-address`; a broker that drains leaves."""
     announcements = Announcements(
@@ -142,8 +158,10 @@ def announce(
         ChannelDiscovery(
             connect_timeout_ns=options.http_client_connect_timeout_ns,
             request_timeout_ns=options.http_client_request_timeout_ns,
+            tls=tls,
         ),
         max_reply_bytes=options.max_body_size,
+        tls=tls,
     )
     broker.announcer = announcements
     broker.on_drain.append(announcements.leave)

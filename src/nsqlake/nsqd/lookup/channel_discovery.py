@@ -10,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from nsqlake.errors import NsqlakeError
+from nsqlake.nsqd.lookup.lookup_tls import LookupTls
 from nsqlake.wire.errors import printable
 from nsqlake.wire.names import is_ephemeral, is_valid_name
 
@@ -43,7 +44,9 @@ class ChannelDiscovery:
         *,
         connect_timeout_ns: int = DEFAULT_CONNECT_TIMEOUT_NS,
         request_timeout_ns: int = DEFAULT_REQUEST_TIMEOUT_NS,
+        tls: LookupTls | None = None,
     ) -> None:
+        self._tls = tls
         self._connect_timeout_s = (connect_timeout_ns or DEFAULT_CONNECT_TIMEOUT_NS) / SECOND_NS
         self._request_timeout_s = (request_timeout_ns or DEFAULT_REQUEST_TIMEOUT_NS) / SECOND_NS
         self._transport: httpx.AsyncHTTPTransport | None = None
@@ -89,7 +92,8 @@ class ChannelDiscovery:
 
         try:
             async with asyncio.timeout(self._request_timeout_s):
-                return await self._exchange(f"http://{address}/channels?topic={quote(topic, safe='')}")
+                base = address if address.startswith("https://") else f"http://{address}"
+                return await self._exchange(f"{base}/channels?topic={quote(topic, safe='')}")
         except TimeoutError as error:
             raise DiscoveryError(f"no reply within {self._request_timeout_s} s") from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:  # the last: IDNA's
@@ -120,8 +124,8 @@ class ChannelDiscovery:
             raise DiscoveryError("stopping")
         if self._transport is None:
             pool = httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=0)
-            # nsqlookupd speaks plain HTTP; this context trusts nobody and takes no time to make.
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            # For plain HTTP: a context that trusts nobody and takes no time to make.
+            context = self._tls.context if self._tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             self._transport = httpx.AsyncHTTPTransport(verify=context, limits=pool)
         return self._transport
 

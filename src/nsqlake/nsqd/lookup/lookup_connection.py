@@ -1,6 +1,7 @@
 """A connection to an nsqlookupd on which one command is out at a time."""
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from typing import cast
 
@@ -88,9 +89,14 @@ class LookupConnection(asyncio.Protocol):
 
 
 async def connect(
-    address: str, *, limit_s: float, max_reply_bytes: int, on_lost: Callable[[], None]
+    address: str,
+    *,
+    limit_s: float,
+    max_reply_bytes: int,
+    on_lost: Callable[[], None],
+    tls: ssl.SSLContext | None = None,
 ) -> LookupConnection:
-    """LookupdError when there is no connection within the limit. TLS to nsqlookupd would begin here."""
+    """With `tls` from the first byte on. LookupdError when there is no connection within the limit."""
     parts = split_host_port(address)
     if parts is None:
         raise LookupdError("address has no port")
@@ -101,7 +107,9 @@ async def connect(
     try:
         host, port = parts[0] or "localhost", resolve_port(parts[1])
         async with asyncio.timeout(limit_s):
-            _, connection = await asyncio.get_running_loop().create_connection(protocol, host, port)
+            _, connection = await asyncio.get_running_loop().create_connection(
+                protocol, host, port, ssl=tls, server_hostname=host if tls else None
+            )
     except TimeoutError as error:
         raise LookupdError(f"no connection within {limit_s} s") from error
     except (OSError, ValueError) as error:  # ValueError: the port, or a host that IDNA cannot encode

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from random import random
 
 from nsqlake.nsqd.lookup.lookup_connection import LookupConnection, LookupdError, connect
+from nsqlake.nsqd.lookup.lookup_tls import LookupTls
 from nsqlake.runtime.addresses import join_host_port
-from nsqlake.wire.errors import ProtocolError
+from nsqlake.wire.errors import ProtocolError, RemoteError
 from nsqlake.wire.lookup_commands import (
     MAGIC_V1,
     PING,
+    TOO_MANY_REGISTRATIONS,
+    LookupdDescription,
     NodeDescription,
     check_reply,
     decode_description,
@@ -59,11 +62,12 @@ class LookupPeer:
         *,
         max_reply_bytes: int,
         timing: LookupTiming,
+        tls: LookupTls | None = None,
     ) -> None:
         self.address = address
         self.http_address = ""  # as last told by it; "" when unknown
         self._node, self._registrations = node, registrations
-        self._max_reply_bytes, self._timing = max_reply_bytes, timing
+        self._max_reply_bytes, self._timing, self._tls = max_reply_bytes, timing, tls
         self._waiting: deque[bytes] = deque()
         self._max_waiting = MAX_WAITING
         self._connection: LookupConnection | None = None
@@ -101,6 +105,7 @@ class LookupPeer:
             limit_s=self._timing.limit_s,
             max_reply_bytes=self._max_reply_bytes,
             on_lost=self._woken.set,
+            tls=self._tls.context if self._tls else None,
         )
         try:
             await self._identify(connection)
@@ -112,12 +117,18 @@ class LookupPeer:
 
     async def _identify(self, connection: LookupConnection) -> None:
         found = decode_description(await connection.exchange(MAGIC_V1 + identify(self._node)))
-        self.http_address = join_host_port(found.broadcast_address or "", found.http_port or 0)
-        if not found.has_http:
+        self.http_address = self._find_http(found)
+        if not self.http_address:
             logger.warning("%s: gave no usable address of its HTTP API, is not asked for channels", self)
-            self.http_address = ""
         logger.info("%s: connected version=%s http=%s", self, found.version, self.http_address)
         self._begin_anew()
+
+    def _find_http(self, found: LookupdDescription) -> str:
+        """ "" when there is none that may be asked: who wants TLS to nsqlookupd wants it for its API too."""
+        host = found.broadcast_address or ""
+        if self._tls is not None:
+            return f"https://{join_host_port(host, found.https_port or 0)}" if found.has_https else ""
+        return join_host_port(host, found.http_port or 0) if found.has_http else ""
 
     def _begin_anew(self) -> None:
         # What was created meanwhile is among the registrations. What was deleted comes first:
@@ -134,13 +145,22 @@ class LookupPeer:
                 check_reply(await connection.exchange(PING))
                 ping_at = loop.time() + self._timing.ping_s
             elif self._waiting:
-                check_reply(await connection.exchange(self._waiting[0]))
+                self._check(await connection.exchange(self._waiting[0]))
                 self._waiting.popleft()
             else:
                 self.failures = 0
                 await self._wait_woken(ping_at - loop.time())
                 if connection.failure:
                     raise LookupdError(connection.failure)
+
+    def _check(self, reply: bytes) -> None:
+        try:
+            check_reply(reply)
+        except RemoteError as error:
+            if error.code != TOO_MANY_REGISTRATIONS:
+                raise
+            # The connection stays, and so does what it knows already: to begin anew would not help.
+            logger.warning("%s: %s", self, error)
 
     async def _wait_for_retry(self, reason: str) -> None:
         delay_s = self._timing.retry_s(self.failures, random())  # noqa: S311 - spreads load

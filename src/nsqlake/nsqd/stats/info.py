@@ -3,7 +3,8 @@
 import msgspec
 
 from nsqlake import NSQ_VERSION
-from nsqlake.nsqd.options import NsqdOptions, host_name
+from nsqlake.nsqd.options import NsqdOptions
+from nsqlake.runtime.addresses import host_name
 
 __all__ = ["Info", "describe_node"]
 

@@ -22,8 +22,8 @@ from prometheus_client.utils import floatToGoString
 from nsqlake import __version__
 from nsqlake.nsqd.stats.histogram import Histogram
 from nsqlake.nsqd.stats.observation import Observation
-from nsqlake.nsqd.stats.pace import run_in_slices
 from nsqlake.nsqd.stats.values import ChannelStats, TopicStats
+from nsqlake.runtime.pace import run_in_slices
 
 __all__ = ["CONTENT_TYPE", "NsqdCollector", "build_registry", "render_metrics"]
 

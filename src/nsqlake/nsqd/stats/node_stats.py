@@ -14,10 +14,10 @@ from nsqlake.nsqd.stats.values import Stats
 
 if TYPE_CHECKING:
     from nsqlake.nsqd.broker import Broker
-    from nsqlake.nsqd.input_budget import InputBudget
     from nsqlake.nsqd.options import NsqdOptions
     from nsqlake.nsqd.tcp_protocol import TcpConnection
     from nsqlake.runtime.clock import Clock
+    from nsqlake.runtime.input_budget import InputBudget
     from nsqlake.runtime.tasks import TaskSupervisor
 
 __all__ = ["NodeStats"]

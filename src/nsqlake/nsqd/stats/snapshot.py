@@ -14,8 +14,8 @@ from nsqlake import NSQ_VERSION
 from nsqlake.nsqd.stats.clients import describe_client
 from nsqlake.nsqd.stats.latency import summarise
 from nsqlake.nsqd.stats.memory import MemoryProbe
-from nsqlake.nsqd.stats.pace import run_in_slices
 from nsqlake.nsqd.stats.values import ChannelStats, ClientStats, Latency, LogStats, Stats, TopicStats
+from nsqlake.runtime.pace import run_in_slices
 from nsqlake.topiclog.memory_log import MemoryLog
 
 if TYPE_CHECKING:

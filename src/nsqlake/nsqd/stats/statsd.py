@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from nsqlake.nsqd.stats.pace import run_in_slices
 from nsqlake.nsqd.stats.values import ChannelStats, Latency, Memory, Stats, TopicStats
 from nsqlake.runtime.addresses import join_host_port, resolve_port, split_host_port
+from nsqlake.runtime.pace import run_in_slices
 from nsqlake.wire.names import is_ephemeral
 
 __all__ = ["StatsdTarget", "expand_prefix", "lines", "packets", "push_forever"]

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, tzinfo
 from msgspec import UNSET
 from msgspec.structs import asdict
 
-from nsqlake.nsqd.stats.pace import run_in_slices
 from nsqlake.nsqd.stats.values import ChannelStats, ClientStats, Latency, Stats, TopicStats
 from nsqlake.runtime.addresses import split_host_port
 from nsqlake.runtime.durations import format_duration
+from nsqlake.runtime.pace import run_in_slices
 from nsqlake.runtime.version import version_line
 
 __all__ = ["render_text"]

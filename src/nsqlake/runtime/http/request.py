@@ -83,6 +83,13 @@ class Request:
             raise HttpError(400, "INVALID_REQUEST")
         return params
 
+    def argument(self, name: str) -> str:
+        """The value of a parameter that has to be there: else HttpError 400 MISSING_ARG_<NAME>."""
+        value = self.params.get(name)
+        if value is None:
+            raise HttpError(400, f"MISSING_ARG_{name.upper()}")
+        return value
+
     @property
     def remote_ip(self) -> str:
         """Empty for a unix socket."""

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from time import perf_counter_ns
 
-from nsqlake.nsqd.stats.pace import SLICE_NS, run_in_slices
+from nsqlake.runtime.pace import SLICE_NS, run_in_slices
 
 
 def busy_steps(count: int, step_ns: int) -> Iterator[None]:

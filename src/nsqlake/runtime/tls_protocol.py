@@ -1,16 +1,13 @@
-"""HTTPS: TLS between a socket and an HTTP connection, which sees a transport like any other."""
+"""TLS from the first byte: between a socket and a connection, which sees a transport like any other."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from nsqlake.runtime.addresses import address_text
+from nsqlake.runtime.sweeping_server import SweepingServer
 from nsqlake.runtime.tls import TlsError, TlsLayer
-
-if TYPE_CHECKING:
-    from nsqlake.runtime.http.connection import HttpConnection
-    from nsqlake.runtime.http.server import HttpServer
 
 __all__ = ["TlsProtocol", "TlsTransport"]
 
@@ -18,23 +15,26 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_LIMIT_S = 5.0
 READ_BYTES = 64 * 1024
-PLAIN_REQUEST_ANSWER = (
-    b"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
-    b"Client sent an HTTP request to an HTTPS server.\n"
-)
 
 
 class TlsProtocol(asyncio.Protocol):
-    """Shakes hands, then hands decrypted bytes to the HTTP connection."""
+    """Shakes hands, then hands decrypted bytes to the connection.
+
+    Who begins with letters, as a request does and no handshake, gets `plain_answer`, if there is one.
+    """
 
     def __init__(
         self,
-        server: "HttpServer",
+        server: SweepingServer,
         layer: TlsLayer,
-        connection: "HttpConnection",
+        connection: asyncio.Protocol,
         on_closed: Callable[[], None],
+        *,
+        name: str,
+        plain_answer: bytes = b"",
     ) -> None:
         self._server, self._layer, self._connection, self._on_closed = server, layer, connection, on_closed
+        self._name, self._plain_answer = name, plain_answer
         self._is_established = False
         self._is_ending = False
         self._is_paused = False
@@ -63,7 +63,7 @@ class TlsProtocol(asyncio.Protocol):
         if not self._is_established:
             self.drop()
             return True
-        return self._connection.eof_received()
+        return bool(self._connection.eof_received())
 
     def pause_writing(self) -> None:
         if self._is_established:
@@ -81,7 +81,7 @@ class TlsProtocol(asyncio.Protocol):
         else:
             self._on_closed()
 
-    # As the HTTP connection's transport asks ------------------------------------------------------------
+    # As the connection's transport asks -----------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         try:
@@ -107,7 +107,7 @@ class TlsProtocol(asyncio.Protocol):
 
     def check(self, now_s: float) -> None:
         if now_s - self._started_s > HANDSHAKE_LIMIT_S:
-            logger.info("HTTPS(%s): closed, TLS handshake timed out", self._remote_address)
+            logger.info("%s(%s): closed, TLS handshake timed out", self._name, self._remote_address)
             self.drop()
 
     def finish(self) -> None:
@@ -119,8 +119,8 @@ class TlsProtocol(asyncio.Protocol):
 
     def _shake_hands(self, data: bytes) -> None:
         is_first, self._is_first_input = self._is_first_input, False
-        if is_first and data[:1].isalpha():
-            self._transport.write(PLAIN_REQUEST_ANSWER)
+        if is_first and self._plain_answer and data[:1].isalpha():
+            self._transport.write(self._plain_answer)
             self._is_ending = True
             self._transport.close()
             return
@@ -152,7 +152,7 @@ class TlsProtocol(asyncio.Protocol):
     def _break_off(self, error: TlsError) -> None:
         if self._is_ending:
             return
-        logger.info("HTTPS(%s): closed: %s", self._remote_address, error)
+        logger.info("%s(%s): closed: %s", self._name, self._remote_address, error)
         self._is_ending = True
         if not (self._has_said_goodbye or self._transport.is_closing()):
             self._transport.write(self._layer.take_outgoing())

@@ -1,6 +1,6 @@
 """Unfinished input of all connections together."""
 
-from nsqlake.nsqd.input_budget import InputBudget
+from nsqlake.runtime.input_budget import InputBudget
 
 MUCH = 100_000
 LITTLE = 1_000

@@ -1,18 +1,20 @@
-"""The HTTP and HTTPS listeners of an nsqd, and what serves their connections."""
+"""The HTTP and HTTPS listeners of a daemon, and what serves their connections."""
 
 import asyncio
 from collections.abc import Callable
 
-from nsqlake.nsqd.input_budget import InputBudget
-from nsqlake.nsqd.option_choices import TLSRequired
-from nsqlake.nsqd.options import NsqdOptions
-from nsqlake.runtime.http import HttpServer, Request, Response, Router
-from nsqlake.runtime.http.response import JSON_TYPE
+from nsqlake.runtime.http.request import Request
+from nsqlake.runtime.http.response import Response
+from nsqlake.runtime.http.router import Router
+from nsqlake.runtime.http.server import HttpServer
+from nsqlake.runtime.input_budget import InputBudget
 from nsqlake.runtime.listeners import Listener
 from nsqlake.runtime.tasks import TaskSupervisor
 from nsqlake.runtime.tls_context import TlsContextHolder
 
-__all__ = ["HttpFront"]
+__all__ = ["Gate", "HttpFront"]
+
+Gate = Callable[[Request], Response | None]
 
 
 class HttpFront:
@@ -20,22 +22,27 @@ class HttpFront:
 
     def __init__(
         self,
-        options: NsqdOptions,
+        http_address: str,
+        https_address: str,
         *,
         tasks: TaskSupervisor,
         tls: TlsContextHolder | None,
         budget: InputBudget,
         limit: int,
+        gate: Callable[[int], Gate | None] = lambda _: None,
     ) -> None:
-        """StartupError when an address cannot be had."""
-        self._options, self._tasks, self._tls, self._budget = options, tasks, tls, budget
+        """HTTPS needs `tls`; `gate` makes that of plain HTTP, from the port of HTTPS.
+
+        StartupError when an address cannot be had.
+        """
+        self._tasks, self._tls, self._budget, self._gate = tasks, tls, budget, gate
         self._servers: dict[str, HttpServer] = {}
         self._listeners: dict[str, Listener] = {}
         try:
-            if options.http_address:
-                self._bind("HTTP", options.http_address, limit)
-            if options.https_address and tls is not None:
-                self._bind("HTTPS", options.https_address, limit)
+            if http_address:
+                self._bind("HTTP", http_address, limit)
+            if https_address and tls is not None:
+                self._bind("HTTPS", https_address, limit)
         except BaseException:
             self.stop_accepting()
             raise
@@ -58,6 +65,10 @@ class HttpFront:
         """By whether they are through TLS."""
         return {name == "HTTPS": listener.open_count for name, listener in self._listeners.items()}
 
+    def open_counts(self) -> dict[str, int]:
+        """Connections now, by listener."""
+        return {name.lower(): listener.open_count for name, listener in self._listeners.items()}
+
     def accepted_counts(self) -> dict[str, int]:
         """Connections since the start, by listener."""
         return {name.lower(): listener.accepted_count for name, listener in self._listeners.items()}
@@ -70,7 +81,7 @@ class HttpFront:
                 router,
                 tasks=self._tasks,
                 name=name,
-                gate=None if is_secure else self._gate(),
+                gate=None if is_secure else self._gate(self.https_port),
                 tls=self._tls if is_secure else None,
                 budget=self._budget,
             )
@@ -94,17 +105,3 @@ class HttpFront:
     def _port(self, name: str) -> int:
         listener = self._listeners.get(name)
         return listener.port if listener else 0
-
-    def _gate(self) -> "_TlsGate | None":
-        return _TlsGate(self.https_port) if self._options.tls_required is TLSRequired.TRUE else None
-
-
-class _TlsGate:
-    """Sends everybody to HTTPS. NSQ's own text, spaces and all."""
-
-    def __init__(self, https_port: int) -> None:
-        body = b'{"message": "TLS_REQUIRED", "https_port": %d}' % https_port
-        self._refusal = Response(403, body, JSON_TYPE)
-
-    def __call__(self, _request: Request) -> Response:
-        return self._refusal
