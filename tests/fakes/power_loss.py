@@ -192,7 +192,7 @@ class Disk:
     def _begin(self, op: Create) -> None:
         if op.is_directory:
             self._names[op.node] = _Names({})
-        else:
+        elif op.node not in self._contents:  # else it is one more name
             self._contents[op.node] = _Content(b"")
 
     def _history(self, node: int) -> _History:

@@ -17,7 +17,7 @@ _PLENTY_BYTES = 1 << 40
 
 
 class Create(NamedTuple):
-    """A new file or directory, and its name."""
+    """A new file or directory, and its name; or one more name of a file."""
 
     directory: int
     name: str
@@ -214,6 +214,18 @@ class SimFiles:
             raise _error(errno.EISDIR, target)
         names[target_name] = names.pop(name)
         self.trace.append(Rename(directory, name, target_name, names[target_name]))
+
+    def link(self, source: str, target: str) -> None:
+        self._before("link", source)
+        directory, name = self._parent(source)
+        node = self._directories[directory].get(name)
+        target_directory, target_name = self._parent(target)
+        if node is None:
+            raise _error(errno.ENOENT, source)
+        if target_name in self._directories[target_directory]:
+            raise _error(errno.EEXIST, target)
+        self._directories[target_directory][target_name] = node
+        self.trace.append(Create(target_directory, target_name, node, is_directory=False))
 
     def unlink(self, path: str) -> None:
         self._before("unlink", path)

@@ -1,0 +1,1 @@
+"""Consuming: connections, RDY, handlers, backoff, stopping."""

@@ -1,0 +1,1 @@
+"""From frames to messages, from answers to commands."""

@@ -1,0 +1,1 @@
+"""How many messages may be in flight: RDY and backoff."""
