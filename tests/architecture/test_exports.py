@@ -45,4 +45,5 @@ def test_every_command_of_the_project_has_its_module() -> None:
     for command, target in scripts.items():
         module, _, function = target.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
-        assert Path(PACKAGE, "apps", f"{command}.py").is_file()
+        places = (Path(PACKAGE, "apps", f"{command}.py"), Path(PACKAGE, "apps", command, "__init__.py"))
+        assert any(place.is_file() for place in places)

@@ -7,15 +7,23 @@ import tomllib
 from pathlib import Path
 from pkgutil import resolve_name
 
+import msgspec
 import pytest
 
+from nsqlake.apps.nsq_stat.options import NsqStatOptions
+from nsqlake.apps.nsq_tail.options import NsqTailOptions
+from nsqlake.apps.nsq_to_file.options import NsqToFileOptions
+from nsqlake.apps.nsq_to_http.options import NsqToHttpOptions
+from nsqlake.apps.nsq_to_nsq.options import NsqToNsqOptions
 from nsqlake.apps.nsqlake import build_parser
+from nsqlake.apps.to_nsq.options import ToNsqOptions
 from nsqlake.nsqd.options import NsqdOptions, validate
+from nsqlake.nsqlookupd.options import NsqlookupdOptions
 from nsqlake.runtime.go_flags import parse_flags
 from nsqlake.runtime.options import option_fields
 from nsqlake.runtime.toml_options import resolve_options
-from nsqlake.testing.nsqd import running_nsqd
 from tests.architecture.pages import Block, blocks, lines_of_spans, links, pages
+from tests.architecture.programs import run_program
 from tests.architecture.source import PACKAGE, ROOT
 
 PAGES = pages()
@@ -25,8 +33,20 @@ NAME = re.compile(r"[A-Za-z_]\w*(\.\w+)*")
 COMMANDS_OF_NSQ = re.compile(r"[A-Z]+")
 FLAG = re.compile(r"--[a-z][a-z0-9-]+")
 SHELLS = ("console", "sh")
+OPERATORS = {"|", "<", ">", "&"}
+OPTIONS: dict[str, type[msgspec.Struct]] = {
+    "nsqd": NsqdOptions,
+    "nsqlookupd": NsqlookupdOptions,
+    "nsq_stat": NsqStatOptions,
+    "nsq_tail": NsqTailOptions,
+    "nsq_to_file": NsqToFileOptions,
+    "nsq_to_http": NsqToHttpOptions,
+    "nsq_to_nsq": NsqToNsqOptions,
+    "to_nsq": ToNsqOptions,
+}
 FLAGS_OF_BENCH = {
     "--peer-nsqd",
+    "--peer-nsqlookupd",
     "--ours",
     "--rounds",
     "--seconds",
@@ -99,7 +119,7 @@ def test_every_flag_of_nsqd_is_in_the_configuration_page() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_flag_named_on_a_page_exists(page: Path) -> None:
-    known = {f"--{field.option.flag}" for field in option_fields(NsqdOptions)}
+    known = {f"--{field.option.flag}" for options in OPTIONS.values() for field in option_fields(options)}
     spans = [span for line in lines_of_spans(page) for span in line]
 
     named = {flag[0] for span in spans if (flag := FLAG.match(span))}
@@ -108,11 +128,8 @@ def test_every_flag_named_on_a_page_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("block", all_blocks("python"), ids=lambda block: block.page)
-def test_every_program_on_a_page_runs_against_a_real_nsqd(block: Block) -> None:
-    with running_nsqd() as nsqd:
-        program = block.text.replace("4150", str(nsqd.tcp_port))
-
-        exec(compile(program, block.page, "exec"), {"__name__": "__main__"})
+def test_every_program_on_a_page_runs_against_a_real_nsqd(block: Block, tmp_path: Path) -> None:
+    run_program(block.text, tmp_path)
 
 
 @pytest.mark.parametrize("block", all_blocks("toml"), ids=lambda block: block.page)
@@ -137,8 +154,9 @@ def test_every_command_on_a_page_would_be_understood(command: str) -> None:
     if program == "make":
         targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         assert {argument for argument in arguments if "=" not in argument} <= set(targets)
-    elif program == "nsqd":
-        assert parse_flags(NsqdOptions, arguments).arguments == []
+    elif program in OPTIONS:
+        left = parse_flags(OPTIONS[program], arguments).arguments
+        assert left == [] or left[0] in OPERATORS
     elif program == "nsqlake":
         build_parser().parse_args(arguments)
     elif program == "python" and arguments[:1] == ["-m"]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from tests.interop.broker import Broker, running_nsqd
 from tests.interop.clients import CLIENTS, Client, ClientUnavailableError, Prepare
 from tests.interop.contract import MODES, Run, play
+from tests.interop.go_processes import Running
+from tests.interop.go_programs import GoPrograms, build_programs
 
 
 @pytest.fixture(scope="session")
@@ -58,3 +61,25 @@ def runs(client: Client, nsqd: Broker, prepare: Prepare) -> dict[str, Future[Run
 @pytest.fixture
 def run(runs: dict[str, Future[Run]], mode: str) -> Run:
     return runs[mode].result()
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> GoPrograms:
+    try:
+        return build_programs(tmp_path_factory.mktemp("go_tools"))
+    except ClientUnavailableError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def start(programs: GoPrograms, tmp_path: Path) -> Iterator[Callable[..., Running]]:
+    started: list[Running] = []
+
+    def start(name: str, *flags: str) -> Running:
+        running = Running([programs.path(name), *flags], tmp_path / f"{name}.log")
+        started.append(running)
+        return running
+
+    yield start
+    for running in started:
+        running.stop()

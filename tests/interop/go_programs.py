@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests.interop.clients import HERE, fetch, require
 
 SOURCE = HERE / "go_tools"
-PROGRAMS = ("nsq_stat", "nsq_tail", "nsq_to_file", "nsqadmin", "nsqlookupd", "to_nsq")
+PROGRAMS = ("nsq_stat", "nsq_tail", "nsq_to_file", "nsqadmin", "nsqd", "nsqlookupd", "to_nsq")
 
 
 class GoPrograms(NamedTuple):

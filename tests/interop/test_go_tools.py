@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import subprocess
 import urllib.error
 import urllib.request
@@ -14,62 +12,10 @@ from typing import Any
 import pytest
 
 from tests.fakes.nsqd_process import NsqdProcess, wait_for
-from tests.interop.clients import ClientUnavailableError
-from tests.interop.go_programs import GoPrograms, build_programs
+from tests.interop.go_processes import LIMIT_S, Running, fetch
+from tests.interop.go_programs import GoPrograms
 
 pytestmark = pytest.mark.interop
-
-LIMIT_S = 20.0
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> GoPrograms:
-    try:
-        return build_programs(tmp_path_factory.mktemp("go_tools"))
-    except ClientUnavailableError as error:
-        pytest.skip(str(error))
-
-
-class Running:
-    """A program of NSQ's in a process of its own."""
-
-    def __init__(self, command: list[str], log: Path) -> None:
-        self._log = log
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(command, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
-
-    @property
-    def output(self) -> str:
-        return self._log.read_text()
-
-    def wait_listening(self, protocol: str) -> str:
-        pattern = rf"\b{protocol}: listening on (\S+)"
-        wait_for(lambda: re.search(pattern, self.output) is not None or self.process.poll() is not None)
-        found = re.search(pattern, self.output)
-        assert found is not None, self.output
-        return found[1]
-
-    def stop(self) -> None:
-        self.process.terminate()
-        try:
-            self.process.wait(LIMIT_S)
-        finally:
-            self.process.kill()
-            self.process.wait()
-
-
-@pytest.fixture
-def start(programs: GoPrograms, tmp_path: Path) -> Iterator[Callable[..., Running]]:
-    started: list[Running] = []
-
-    def start(name: str, *flags: str) -> Running:
-        running = Running([programs.path(name), *flags], tmp_path / f"{name}.log")
-        started.append(running)
-        return running
-
-    yield start
-    for running in started:
-        running.stop()
 
 
 @pytest.fixture
@@ -77,13 +23,6 @@ def nsqd(tmp_path: Path) -> Iterator[NsqdProcess]:
     (tmp_path / "nsqd").mkdir()
     with NsqdProcess(str(tmp_path / "nsqd"), "--broadcast-address=127.0.0.1") as process:
         yield process
-
-
-def fetch(address: str, path: str, *, method: str = "GET", body: bytes | None = None) -> Any:
-    request = urllib.request.Request(f"http://{address}{path}", data=body, method=method)
-    with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
-        text = answer.read()
-    return json.loads(text) if text else None
 
 
 def publish(nsqd: NsqdProcess, *bodies: bytes) -> None:
