@@ -12,8 +12,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from typing import Protocol
 
-from nsqlake.wire.received_message import Message
 from tests.crash.bodies import Content, Key, decode
 
 MS = 1_000_000
@@ -87,6 +87,16 @@ class Book:
         return {name: faults for name, faults in verdicts.items() if faults}
 
 
+class Delivered(Protocol):
+    """A message as any client has it."""
+
+    @property
+    def body(self) -> bytes: ...
+
+    @property
+    def attempts(self) -> int: ...
+
+
 @dataclass(slots=True)
 class Delivery:
     received_ns: int
@@ -103,7 +113,7 @@ class ChannelBook:
         self.requeued: dict[Key, list[tuple[int, int]]] = {}  # when, and until when
         self.strange: list[object] = []
 
-    def deliver(self, message: Message) -> Key | None:
+    def deliver(self, message: Delivered) -> Key | None:
         """Note a message; None if it is none of ours or damaged."""
         content = decode(message.body)
         if content is None or self._book.published.get(content.key) != content:

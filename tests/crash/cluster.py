@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import random
 import socket
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +36,7 @@ def ask(http_address: str, target: str, method: str = "GET") -> Any:
     try:
         with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
             text = answer.read()
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return None
     return json.loads(text) if text else {}
 
@@ -67,7 +67,7 @@ class Nsqd:
             f"--tcp-address={self.tcp_address}",
             f"--http-address={self.http_address}",
             "--broadcast-address=127.0.0.1",
-            "--msg-timeout=10s",
+            "--msg-timeout=5s",
             *(f"--lookupd-tcp-address={each.tcp_address}" for each in lookupds),
         )
 

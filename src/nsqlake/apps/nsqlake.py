@@ -13,9 +13,11 @@ DEFAULT_RATE = 300
 _DESCRIPTION = """\
 NSQ in Python: a message broker that speaks NSQ's protocol and keeps every topic as a durable log.
 
-So far there is one daemon, nsqd, with its TCP protocol. It has a command of its own:
-  nsqd --help                        every flag, with its default and meaning
+The daemons and tools are commands of their own; --help of each has every flag and examples:
   nsqd --data-path=/some/directory   a broker on port 4150 that stores its messages there
+  nsqlookupd                         tells consumers which nsqd has a topic
+  nsq_tail, nsq_stat                 watch a topic
+  nsq_to_file, nsq_to_http, nsq_to_nsq, to_nsq    move messages
 """
 _EPILOG = """\
 examples:
