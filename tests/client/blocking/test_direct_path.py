@@ -30,8 +30,9 @@ def nsqd() -> Iterator[NsqdFixture]:
 
 
 @pytest.fixture(autouse=True)
-def _even_when_the_machine_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def _whatever_time_things_take(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(direct_path, "PROVEN_FOR_S", 60.0)
+    monkeypatch.setattr(direct_path, "CROWDED_FOR_S", 0.0)
 
 
 @contextmanager
@@ -248,6 +249,20 @@ def test_who_publishes_now_and_then_gets_no_second_connection(monkeypatch: pytes
     with publishing(OK_FRAME) as (nsqd, producer):
         producer.publish("orders", b"1")
         assert nsqd.published() == [[b"0", b"1"]]
+
+
+def test_two_threads_at_a_time_are_left_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_path, "CROWDED_FOR_S", 60.0)
+    with publishing(None, OK_FRAME) as (nsqd, producer):
+        other = threading.Thread(target=producer.publish, args=("orders", b"other thread"))
+        other.start()
+        nsqd.wait_published(1, DIRECT)
+        producer.publish("orders", b"1")
+        nsqd.send(OK_FRAME, number=DIRECT)
+        other.join(LIMIT_S)
+
+        producer.publish("orders", b"2")
+        assert nsqd.published() == [[b"0", b"1", b"2"], [b"other thread"]]
 
 
 @pytest.mark.parametrize("refusal", [error("E_BAD_BODY no"), b"", b"junk and more junk"])

@@ -109,7 +109,7 @@ class BlockingProducer:
 
     def _is_quiet(self) -> bool:
         """Nothing is unanswered that a publish past the loop could overtake."""
-        return not self._unanswered.count and self._thread.is_idle and self._producer.is_idle
+        return self._thread.is_idle and self._producer.is_idle
 
     def _check_usable(self) -> None:
         if self._is_closed:
