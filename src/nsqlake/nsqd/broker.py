@@ -29,6 +29,8 @@ from nsqlake.nsqd.stats.latency import LatencyRecorder
 from nsqlake.nsqd.stats.timings import Timings
 from nsqlake.nsqd.topic_loader import LoadedTopic, TopicLoader, describe_report, describe_totals
 from nsqlake.nsqd.topic_store import ChannelState
+from nsqlake.nsqd.transactions.store import TransactionStore
+from nsqlake.nsqd.transactions.transactions import Transactions
 from nsqlake.nsqd.turn import Turn
 from nsqlake.runtime.clock import Clock
 from nsqlake.topiclog.errors import TopicLogError, describe
@@ -72,6 +74,13 @@ class Broker:
         self.draining = False
         self.on_drain: list[Callable[[], None]] = []  # called once, when draining begins
         self.letters = DeadLetters(self, clock)
+        self.transactions = Transactions(
+            self,
+            TransactionStore(data.files, data.path),
+            clock=clock,
+            executor=executor,
+            options=options,
+        )
         turn.on_dead = self.letters.collect
         turn.write_times = self.timings.write
         self.retention = RetentionPolicies(
@@ -101,6 +110,10 @@ class Broker:
             return self.failure
         return next((f"{topic}: {topic.failure}" for topic in self.topics.values() if topic.failure), "")
 
+    @property
+    def data_path(self) -> str:
+        return self._data.path
+
     def now_ns(self) -> int:
         return self._clock.now_ns()
 
@@ -108,9 +121,10 @@ class Broker:
 
     def load(self, names: list[str], *, clean: bool) -> None:
         now_ns = self._clock.now_ns()
+        holds = self.transactions.load()
         for name in names:
             try:
-                loaded = self._loader.load(name, now_ns, clean=clean)
+                loaded = self._loader.load(name, now_ns, clean=clean, hold=holds.get(name))
             except (OSError, TopicLogError) as error:
                 logger.error("TOPIC(%s): cannot be opened, left as it is: %s", name, error)
                 self.broken[name] = _reason(error)
@@ -237,7 +251,7 @@ class Broker:
 
     def _remove_files(self, topic: LiveTopic) -> None:
         assert topic.log is not None
-        hidden = self._data.hide(topic.name, secrets.token_hex(8), topic.log.next)
+        hidden = self._data.hide(topic.name, secrets.token_hex(8), topic.log.end)
         with suppress(OSError):
             topic.log.delete()  # closes it; its files went with their directory
         self._data.remove(hidden)
@@ -463,7 +477,7 @@ class Broker:
 
     @property
     def _is_busy(self) -> bool:
-        busy = self._creating or self._deleting or self.letters.is_busy
+        busy = self._creating or self._deleting or self.letters.is_busy or self.transactions.is_busy
         return bool(busy) or any(topic.is_busy for topic in self.topics.values())
 
 

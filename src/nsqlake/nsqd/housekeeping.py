@@ -36,6 +36,7 @@ async def keep_house(broker: Broker, options: NsqdOptions) -> None:
         now_ns = broker.now_ns()
         await run_in_slices(_tidy_all(broker, now_ns))
         broker.letters.retry()
+        await broker.transactions.tidy()
         _limit_memory(broker, options.mem_bytes)
 
 

@@ -86,10 +86,21 @@ class TopicLoader:
             raise
         return LoadedTopic(self.make_core(name, log), store, log, report, {})
 
-    def load(self, name: str, now_ns: int, *, clean: bool, given_out: int = 0) -> LoadedTopic:
+    def load(
+        self,
+        name: str,
+        now_ns: int,
+        *,
+        clean: bool,
+        given_out: int = 0,
+        hold: tuple[str, int] | None = None,
+    ) -> LoadedTopic:
+        """`hold` is the UUID of a log and the offset from which on a transaction hides what it holds."""
         store = self._data.store(name)
         store.prepare()
         log, report = self._open_log(store, now_ns, clean=clean, given_out=given_out)
+        if hold is not None and hold[0] == log.uuid.hex() and log.end > hold[1]:
+            log.hold(hold[1])
         state, is_certain = store.find_state()
         journals = journal_channels(store.files, store.channels_path)
         state_was_there = state is not None
@@ -108,10 +119,10 @@ class TopicLoader:
         if report.is_new and state_was_there:
             report.is_replaced = True
             report.note_missing(min([state.fanout, *cursors]), known)
-        if known > log.next:
+        if known > log.end:
             # The end of the log is gone. Its offsets were given out, and channels take them for done.
             log.close()
-            again = self.load(name, now_ns, clean=False, given_out=known)
+            again = self.load(name, now_ns, clean=False, given_out=known, hold=hold)
             again.report.include(report)
             return again
         _remove_orphans(store, journals, channels)

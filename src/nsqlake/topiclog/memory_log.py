@@ -30,6 +30,7 @@ class MemoryLog:
         self.salt = 0
         self.epoch = 1
         self.next = first_offset
+        self.is_held = False  # nothing ever is: transactions want a log on disk
         self.dropped = 0
         self._tail = TailCache(options.mem_messages, options.mem_bytes)
         self._due: deque[tuple[int, int, int]] = deque()
@@ -145,6 +146,15 @@ class MemoryLog:
                 return span.base
             offset = span.end
         return self.next
+
+    def size_marks(self, start: int, stop: int, step_bytes: int, most: int) -> list[tuple[int, int]]:
+        """As a log on disk has them; a memory log is small, so there is one mark only, at the end."""
+        nbytes = 0
+        at = max(start, self.first)
+        while at < stop and (span := self._tail.find(at)) is not None:
+            nbytes += span.nbytes
+            at = span.end
+        return [(stop, nbytes)]
 
     def take_damage(self) -> list[Damage]:
         return []

@@ -25,7 +25,10 @@ class WritableLog(Log, SeekableLog, Protocol):
     def epoch(self) -> int: ...
     @property
     def origin(self) -> int: ...
+    @property
+    def is_held(self) -> bool: ...
     def read_block(self, offset: int) -> Span | None: ...
+    def size_marks(self, start: int, stop: int, step_bytes: int, most: int) -> list[tuple[int, int]]: ...
     def raw_blocks(self, offset: int, max_bytes: int, *, verified: bool = False) -> RawBlocks: ...
     def append(
         self,
@@ -111,7 +114,7 @@ class Topic:
         )
         self.message_count += count
         self.message_bytes += len(records) - 4 * count
-        if due_ns or self.backlog.fanout != base:
+        if due_ns or self.backlog.fanout != base or self.log.is_held:
             self.flow(timestamp_ns)
         elif self.channels and not self.is_paused:
             self.backlog.fanout = self.log.next
