@@ -345,8 +345,8 @@ class TopicLog:
                 high = middle
         return segment.index.offset(low) if low < len(segment.index) else segment.end
 
-    def size_marks(self, start: int, stop: int, step_bytes: int, most: int) -> list[tuple[int, int]]:
-        """(offset of a block, bytes of blocks from `start` to it) about every `step_bytes`, and the end."""
+    def size_marks(self, start: int, stop: int, step_bytes: int, most: int) -> list[tuple[int, int, int]]:
+        """See `size_marks`: where about every `step_bytes` of blocks end, by the index alone."""
         return size_marks(self._segments.between(start, stop), start, stop, step_bytes, most)
 
     def take_damage(self) -> list[Damage]:

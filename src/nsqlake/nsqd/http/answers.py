@@ -44,6 +44,7 @@ class LogOffsetsAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     uuid: str
     epoch: int
     salt: int  # what the checksum of every block begins with
+    node_id: int  # a message's id is this number and its offset: node_id << 54 | offset, in 16 hex digits
     retention_time: int
     retention_bytes: int
     at: int | UnsetType = UNSET  # the first offset of the time that was asked for
@@ -52,7 +53,7 @@ class LogOffsetsAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
 class LogIndexAnswer(msgspec.Struct, kw_only=True):
     """How the bytes of a range of a log are spread over its offsets.
 
-    Each mark is an offset and how many bytes of blocks lie between the start of the range and it.
+    Each mark is an offset, and the bytes of blocks and the messages between the start of the range and it.
     """
 
     topic: str
@@ -60,9 +61,10 @@ class LogIndexAnswer(msgspec.Struct, kw_only=True):
     epoch: int
     first: int
     next: int
+    node_id: int
     start: int
     end: int
-    marks: list[tuple[int, int]]
+    marks: list[tuple[int, int, int]]
 
 
 class MovedAnswer(msgspec.Struct):

@@ -78,6 +78,7 @@ READ_HEADERS = {
     "X-Nsq-Log-Uuid": "Which log this is: another one has other offsets.",
     "X-Nsq-Log-Salt": "What the checksum of every block begins with.",
     "X-Nsq-Log-Epoch": "Grows with every unclean stop of the daemon.",
+    "X-Nsq-Node-Id": "A message id is this number << 54 | offset, as 16 hex digits.",
     "X-Nsq-Log-First": "Where the log begins.",
     "X-Nsq-Log-Next": "Where the log ends.",
     "X-Nsq-First-Offset": "The offset of the first message sent, below the one asked for if its "
@@ -91,6 +92,7 @@ class LogReading:
 
     def __init__(self, services: Services) -> None:
         self._broker = services.broker
+        self._node_id = services.options.node_id
         self._watch = LogWatch(services.broker)
 
     def offsets(self, request: Request) -> Response:
@@ -106,6 +108,7 @@ class LogReading:
                 uuid=found.uuid,
                 epoch=found.epoch,
                 salt=found.salt,
+                node_id=self._node_id,
                 retention_time=kept.time_ns,
                 retention_bytes=kept.nbytes,
                 at=msgspec.UNSET if found.at is None else found.at,
@@ -122,7 +125,7 @@ class LogReading:
         if wait_ms and not blocks.nbytes:
             blocks.release()
             return self._read_later(topic, blocks.next, max_bytes, wait_ms)
-        return _raw_response(topic, blocks)
+        return _raw_response(topic, blocks, self._node_id)
 
     async def index(self, request: Request) -> Response:
         topic = find_topic(self._broker, topic_name(request))
@@ -140,6 +143,7 @@ class LogReading:
                 epoch=log.epoch,
                 first=log.first,
                 next=log.next,
+                node_id=self._node_id,
                 start=offset,
                 end=end,
                 marks=marks,
@@ -151,7 +155,7 @@ class LogReading:
         if topic.core.is_closed:
             raise HttpError(404, "TOPIC_NOT_FOUND")
         with within_log():
-            return _raw_response(topic, log_blocks(topic, offset, max_bytes))
+            return _raw_response(topic, log_blocks(topic, offset, max_bytes), self._node_id)
 
 
 def _timestamp_ns(request: Request) -> int | None:
@@ -170,12 +174,13 @@ def _timestamp_ns(request: Request) -> int | None:
     return target.value
 
 
-def _raw_response(topic: LiveTopic, blocks: RawBlocks) -> Response:
+def _raw_response(topic: LiveTopic, blocks: RawBlocks, node_id: int) -> Response:
     log = topic.core.log
     headers: Headers = (
         ("X-Nsq-Log-Uuid", log.uuid.hex()),
         ("X-Nsq-Log-Salt", str(log.salt)),
         ("X-Nsq-Log-Epoch", str(log.epoch)),
+        ("X-Nsq-Node-Id", str(node_id)),
         ("X-Nsq-Log-First", str(log.first)),
         ("X-Nsq-Log-Next", str(log.next)),
         ("X-Nsq-First-Offset", str(blocks.base)),
