@@ -188,7 +188,7 @@ def _bodies(run: BlockRun) -> pa.Array:
 
 def _ids(offsets: Ints, id_base: int) -> pa.Array:
     count = len(offsets)
-    quarters = (offsets + id_base).astype(">i8").view(">u2")
+    quarters = (offsets.view(np.uint64) + np.uint64(id_base)).astype(">u8").view(">u2")
     digits = _FOUR_DIGITS[quarters]
     places = np.arange(0, _ID_DIGITS * count + 1, _ID_DIGITS, dtype=np.int32)
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(places), pa.py_buffer(digits)])

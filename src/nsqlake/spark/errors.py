@@ -4,12 +4,13 @@ SparkSourceError
 ├── OptionError          option, value, reason
 ├── NodeError            node, reason: retriable; a node that does not answer, or not what it should
 ├── DataLossError        topic, node, wanted, reason: messages are gone that the query has not read
+├── RowError             column, reason: a DataFrame that cannot be published
 └── WriteError           node, reason: what a task or a batch could not publish
 """
 
 from nsqlake.errors import NsqlakeError
 
-__all__ = ["DataLossError", "NodeError", "OptionError", "SparkSourceError", "WriteError"]
+__all__ = ["DataLossError", "NodeError", "OptionError", "RowError", "SparkSourceError", "WriteError"]
 
 _SHOWN = 80
 
@@ -55,3 +56,11 @@ class WriteError(SparkSourceError):
     def __init__(self, node: str, reason: str) -> None:
         super().__init__(f"node {node}: {reason}")
         self.node, self.reason = node, reason
+
+
+class RowError(SparkSourceError):
+    """A DataFrame, or a row of it, that cannot be published."""
+
+    def __init__(self, column: str, reason: str) -> None:
+        super().__init__(f"column {column} {reason}")
+        self.column, self.reason = column, reason

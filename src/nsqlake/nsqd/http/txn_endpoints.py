@@ -28,6 +28,7 @@ from nsqlake.wire.names import is_ephemeral
 __all__ = ["endpoints"]
 
 MAX_NUMBER = 2**31 - 1
+MAX_ATTEMPT = 2**63 - 1  # room for random numbers: two attempts must never share one
 MAX_COMMIT_BYTES = 4 * 1024 * 1024
 COMMIT_DEADLINE_S = 300.0
 
@@ -83,7 +84,7 @@ class TxnApi:
 
     def stage(self, request: Request) -> Response:
         txn, topic = _txn(request), topic_name(request)
-        key = integer(request, "part", most=MAX_NUMBER), integer(request, "attempt", most=MAX_NUMBER)
+        key = integer(request, "part", most=MAX_NUMBER), integer(request, "attempt", most=MAX_ATTEMPT)
         number = integer(request, "number", most=MAX_NUMBER)
         defer_ms = integer(request, "defer_ms", 0, most=self._options.max_req_timeout_ns // 1_000_000)
         if is_ephemeral(topic):

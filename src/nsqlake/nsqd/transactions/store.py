@@ -23,7 +23,7 @@ PartKey = tuple[int, int]  # part and attempt
 
 T = TypeVar("T")
 
-_STAGED = re.compile(r"([0-9]{1,10})-([0-9]{1,10})\.staged")
+_STAGED = re.compile(r"([0-9]{1,10})-([0-9]{1,19})\.staged")
 
 
 class Commit(msgspec.Struct):
