@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from nsqlake.spark.options import parse_columns, parse_read
+from nsqlake.spark.errors import OptionError
+from nsqlake.spark.options import EXACTLY_ONCE, parse_columns, parse_read, parse_write
 from nsqlake.spark.schema import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from nsqlake.spark.batch_reader import NsqBatchReader
+    from nsqlake.spark.batch_writer import NsqBatchWriter
     from nsqlake.spark.stream_reader import NsqStreamReader
+    from nsqlake.spark.stream_writer import NsqStreamWriter
 
 __all__ = ["NsqDataSource"]
 
@@ -38,3 +41,24 @@ class NsqDataSource(DataSource):
         from nsqlake.spark.stream_reader import NsqStreamReader
 
         return NsqStreamReader(parse_read(self.options, streaming=True))
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "NsqBatchWriter":
+        from nsqlake.spark.batch_writer import NsqBatchWriter
+        from nsqlake.spark.logs import find_nodes
+
+        if overwrite:
+            raise OptionError("mode", "overwrite", "a topic can only be appended to: use mode append")
+        options = parse_write(self.options)
+        return NsqBatchWriter(options, find_nodes(options.access))
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "NsqStreamWriter":  # noqa: N802
+        from nsqlake.spark.logs import find_nodes
+        from nsqlake.spark.sink_nodes import fixed_nodes
+        from nsqlake.spark.stream_writer import NsqStreamWriter
+
+        if overwrite:
+            raise OptionError("outputMode", "complete", "a topic can only be appended to: use append")
+        options = parse_write(self.options)
+        if options.delivery == EXACTLY_ONCE:
+            return NsqStreamWriter(options, fixed_nodes(options.checkpoint, options.access))
+        return NsqStreamWriter(options, find_nodes(options.access))

@@ -20,12 +20,20 @@ _SIZE_BYTES = 4
 
 
 class Mpub(NamedTuple):
-    """One request: a 4-byte count, then size and bytes of each message."""
+    """One request; its body is a 4-byte count, then size and bytes of each message."""
 
     topic: str
     defer_ms: int
-    count: int
+    message_count: int
     body: bytes
+
+    def bodies(self) -> Iterator[bytes]:
+        """The messages one by one."""
+        at = _COUNT.size
+        for _ in range(self.message_count):
+            (size,) = _COUNT.unpack_from(self.body, at)
+            yield self.body[at + _SIZE_BYTES : at + _SIZE_BYTES + size]
+            at += _SIZE_BYTES + size
 
 
 def check_columns(schema: pa.Schema, default_topic: str) -> None:

@@ -11,7 +11,7 @@ from nsqlake.spark.offsets import SourceKey
 from nsqlake.spark.options import Access, ReadOptions
 from nsqlake.spark.planning import LogSizes, Mark
 
-__all__ = ["LogBounds", "Logs"]
+__all__ = ["LogBounds", "Logs", "find_nodes", "require_topics"]
 
 STEP_BYTES = 256 * 1024
 
@@ -36,7 +36,7 @@ class Logs:
     def bounds(self, timestamp_ns: int | None = None) -> dict[SourceKey, LogBounds]:
         """Of every log there is now. NodeError when a node does not answer: nothing is skipped silently."""
         found: dict[SourceKey, LogBounds] = {}
-        for node in self._nodes():
+        for node in find_nodes(self._options.access):
             client = client_for(node, self._options.access)
             for topic in self._topics(client):
                 bounds = self._bounds(client, topic, timestamp_ns)
@@ -70,17 +70,6 @@ class Logs:
             raise
         return LogBounds(answer["uuid"], answer["first"], answer["next"], answer.get("at"))
 
-    def _nodes(self) -> list[str]:
-        access = self._options.access
-        if access.nsqd:
-            return list(access.nsqd)
-        answers = [_try_lookupd(address, access) for address in access.lookupd]
-        failures = [answer for answer in answers if isinstance(answer, NodeError)]
-        if len(failures) == len(answers):
-            raise failures[0]
-        producers = [node for answer in answers if not isinstance(answer, NodeError) for node in answer]
-        return sorted({f"{node['broadcast_address']}:{node['http_port']}" for node in producers})
-
     def _topics(self, client: NodeClient) -> Iterable[str]:
         if self._pattern is None:
             return self._options.topics
@@ -89,6 +78,21 @@ class Logs:
         )
         names = [topic["topic_name"] for topic in stats["topics"]]
         return sorted(name for name in names if self._pattern.fullmatch(name) and "#" not in name)
+
+
+def find_nodes(access: Access) -> list[str]:
+    """The nodes of a cluster by their HTTP addresses. NodeError when no nsqlookupd answers."""
+    if access.nsqd:
+        return list(access.nsqd)
+    answers = [_try_lookupd(address, access) for address in access.lookupd]
+    failures = [answer for answer in answers if isinstance(answer, NodeError)]
+    if len(failures) == len(answers):
+        raise failures[0]
+    producers = [node for answer in answers if not isinstance(answer, NodeError) for node in answer]
+    nodes = sorted({f"{node['broadcast_address']}:{node['http_port']}" for node in producers})
+    if not nodes:
+        raise NodeError(",".join(access.lookupd), "knows no nsqd")
+    return nodes
 
 
 def _try_lookupd(address: str, access: Access) -> list[dict[str, Any]] | NodeError:

@@ -67,6 +67,8 @@ _READ_NAMES = (
     "walDir",
 )
 _NAMES = {name.lower(): name for name in (*_ACCESS_NAMES, *_READ_NAMES)}
+_WRITE_NAMES = {name.lower(): name for name in (*_ACCESS_NAMES, "topic", "delivery")}
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,16 @@ class ReadOptions:
     mode: str = "log"
     request_bytes: int = 32 * 1024 * 1024
     wal_dir: str = ""
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Where rows are published to. `topic` is "" when a column names it."""
+
+    access: Access
+    topic: str = ""
+    delivery: str = EXACTLY_ONCE
+    checkpoint: str = ""
 
 
 class _Given:
@@ -224,6 +236,19 @@ def parse_read(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         request_bytes=given.integer("maxRequestBytes") or ReadOptions.request_bytes,
         wal_dir=given.text("walDir"),
     )
+
+
+def parse_write(options: Mapping[str, str]) -> WriteOptions:
+    """The options of a sink; raises OptionError for the first that is wrong."""
+    given = _Given(options)
+    given.refuse_unknown(_WRITE_NAMES)
+    topic = given.text("topic")
+    if topic and not is_valid_name(topic.encode()):
+        raise OptionError("topic", topic, "is no valid topic name")
+    delivery = given.text("delivery", EXACTLY_ONCE)
+    if delivery not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+        raise OptionError("delivery", delivery, f"must be {EXACTLY_ONCE} or {AT_LEAST_ONCE}")
+    return WriteOptions(parse_access(options), topic, delivery, given.text("checkpointLocation"))
 
 
 def _topics(given: _Given) -> tuple[tuple[str, ...], str]:
