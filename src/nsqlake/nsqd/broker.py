@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from random import random
 from time import monotonic_ns
 
@@ -106,13 +107,9 @@ class Broker:
     @property
     def health(self) -> str:
         """ "" while all is well, else what someone must look at."""
-        if self.failure:
-            return self.failure
+        if self.failure or self.transactions.failure:
+            return self.failure or self.transactions.failure
         return next((f"{topic}: {topic.failure}" for topic in self.topics.values() if topic.failure), "")
-
-    @property
-    def data_path(self) -> str:
-        return self._data.path
 
     def now_ns(self) -> int:
         return self._clock.now_ns()
@@ -121,10 +118,11 @@ class Broker:
 
     def load(self, names: list[str], *, clean: bool) -> None:
         now_ns = self._clock.now_ns()
-        holds = self.transactions.load()
+        self.transactions.load()
         for name in names:
             try:
-                loaded = self._loader.load(name, now_ns, clean=clean, hold=holds.get(name))
+                hide = partial(self.transactions.hide, name)
+                loaded = self._loader.load(name, now_ns, clean=clean, hide=hide)
             except (OSError, TopicLogError) as error:
                 logger.error("TOPIC(%s): cannot be opened, left as it is: %s", name, error)
                 self.broken[name] = _reason(error)

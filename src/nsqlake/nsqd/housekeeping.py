@@ -36,7 +36,7 @@ async def keep_house(broker: Broker, options: NsqdOptions) -> None:
         now_ns = broker.now_ns()
         await run_in_slices(_tidy_all(broker, now_ns))
         broker.letters.retry()
-        await broker.transactions.tidy()
+        broker.transactions.tidy()
         _limit_memory(broker, options.mem_bytes)
 
 
@@ -73,4 +73,4 @@ def _limit_memory(broker: Broker, limit_bytes: int) -> None:
         if total <= limit_bytes:
             return
         total -= log.memory_bytes
-        log.trim_memory(log.next)
+        log.trim_memory(log.end)

@@ -93,14 +93,12 @@ class TopicLoader:
         *,
         clean: bool,
         given_out: int = 0,
-        hold: tuple[str, int] | None = None,
+        hide: Callable[[TopicLog, int], None] | None = None,
     ) -> LoadedTopic:
-        """`hold` is the UUID of a log and the offset from which on a transaction hides what it holds."""
+        """`hide` may hold back messages from an offset on before any flow; it hears up to where some did."""
         store = self._data.store(name)
         store.prepare()
         log, report = self._open_log(store, now_ns, clean=clean, given_out=given_out)
-        if hold is not None and hold[0] == log.uuid.hex() and log.end > hold[1]:
-            log.hold(hold[1])
         state, is_certain = store.find_state()
         journals = journal_channels(store.files, store.channels_path)
         state_was_there = state is not None
@@ -122,11 +120,13 @@ class TopicLoader:
         if known > log.end:
             # The end of the log is gone. Its offsets were given out, and channels take them for done.
             log.close()
-            again = self.load(name, now_ns, clean=False, given_out=known, hold=hold)
+            again = self.load(name, now_ns, clean=False, given_out=known, hide=hide)
             again.report.include(report)
             return again
         _remove_orphans(store, journals, channels)
         core.move_unused_origin()
+        if hide is not None:
+            hide(log, known)
         core.flow(now_ns)
         for loaded in core.channels.values():
             loaded.recover(now_ns)

@@ -30,7 +30,6 @@ class MemoryLog:
         self.salt = 0
         self.epoch = 1
         self.next = first_offset
-        self.is_held = False  # nothing ever is: transactions want a log on disk
         self.dropped = 0
         self._tail = TailCache(options.mem_messages, options.mem_bytes)
         self._due: deque[tuple[int, int, int]] = deque()

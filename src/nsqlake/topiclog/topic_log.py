@@ -237,11 +237,14 @@ class TopicLog:
         if not self.is_held:
             self.next = end
 
-    def hold(self, next_: int | None = None) -> None:
-        """What is appended from now on, or lies behind `next_`, is for nobody's eyes until `release`."""
+    def hold(self, offset: int) -> None:
+        """What lies at or behind `offset`, and what is appended, is for nobody's eyes until `release`.
+
+        There is something: so whoever appends sees by its offset that it is not the next one to be read.
+        """
+        assert offset < self.end
         self.is_held = True
-        if next_ is not None:
-            self.next = min(self.next, next_)
+        self.next = min(self.next, offset)
 
     def release(self) -> None:
         """Let readers see, all at once, what was held back."""

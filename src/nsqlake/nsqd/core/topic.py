@@ -25,8 +25,6 @@ class WritableLog(Log, SeekableLog, Protocol):
     def epoch(self) -> int: ...
     @property
     def origin(self) -> int: ...
-    @property
-    def is_held(self) -> bool: ...
     def read_block(self, offset: int) -> Span | None: ...
     def size_marks(self, start: int, stop: int, step_bytes: int, most: int) -> list[tuple[int, int, int]]: ...
     def raw_blocks(self, offset: int, max_bytes: int, *, verified: bool = False) -> RawBlocks: ...
@@ -114,7 +112,7 @@ class Topic:
         )
         self.message_count += count
         self.message_bytes += len(records) - 4 * count
-        if due_ns or self.backlog.fanout != base or self.log.is_held:
+        if due_ns or self.backlog.fanout != base:
             self.flow(timestamp_ns)
         elif self.channels and not self.is_paused:
             self.backlog.fanout = self.log.next
@@ -131,6 +129,11 @@ class Topic:
         elif self.channels and not self.is_paused:
             self.backlog.fanout = base + 1
             self.backlog.flowed += 1
+
+    def note_published(self, records: bytes, count: int) -> None:
+        """Messages were appended to the log that do not flow yet."""
+        self.message_count += count
+        self.message_bytes += len(records) - 4 * count
 
     def flow(self, now_ns: int) -> None:
         """Let messages flow to the channels, if they may."""

@@ -167,10 +167,14 @@ class TxnStageAnswer(msgspec.Struct):
 
 
 class TxnCommitAnswer(msgspec.Struct):
-    """`already` when it was committed before; then nothing was done, and `messages` is 0."""
+    """`already` when it was committed before; then nothing was done, and `messages` is 0.
+
+    `lost` is how many of its messages were damaged on the disk before they came to their logs.
+    """
 
     already: bool
     messages: int
+    lost: int
 
 
 class TxnPartAnswer(msgspec.Struct):

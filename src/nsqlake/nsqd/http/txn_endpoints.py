@@ -1,7 +1,10 @@
 """Transactional publishing: stage messages, then make all of them visible together, once."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
+from nsqlake.nsqd.access import is_allowed
 from nsqlake.nsqd.http.answers import TxnCommitAnswer, TxnPartAnswer, TxnStageAnswer, TxnStateAnswer
 from nsqlake.nsqd.http.arguments import integer, text, topic_name
 from nsqlake.nsqd.http.endpoints import JSON, TOPIC, Access, Endpoint, Kind, Parameter, Reply, RequestBody
@@ -10,32 +13,40 @@ from nsqlake.nsqd.http.refusals import UNAVAILABLE, check_running
 from nsqlake.nsqd.http.schemas import ref
 from nsqlake.nsqd.http.services import Services
 from nsqlake.nsqd.transactions.errors import (
+    BusyError,
     DecidedError,
+    DifferentError,
     ForeignError,
     GapError,
     IncompleteError,
     NoRoomError,
+    RefusedError,
     TransactionError,
     UnknownError,
 )
-from nsqlake.nsqd.transactions.transactions import Chosen
-from nsqlake.nsqd.transactions.txn_id import TxnId
+from nsqlake.nsqd.transactions.store import ChosenPart
+from nsqlake.nsqd.transactions.txn_id import MAX_NUMBER, TxnId
 from nsqlake.runtime.http import HttpError, Request, Response, json_response
+from nsqlake.wire.command_reader import Messages
 from nsqlake.wire.errors import ClientError
 from nsqlake.wire.mpub_bodies import decode_binary
 from nsqlake.wire.names import is_ephemeral
 
+if TYPE_CHECKING:
+    from nsqlake.nsqd.permissions import AuthState
+
 __all__ = ["endpoints"]
 
-MAX_NUMBER = 2**31 - 1
-MAX_ATTEMPT = 2**63 - 1  # room for random numbers: two attempts must never share one
+MAX_PART = 2**31 - 1  # and the most requests of an attempt
 MAX_COMMIT_BYTES = 4 * 1024 * 1024
 COMMIT_DEADLINE_S = 300.0
 
 _CODES: dict[type[TransactionError], tuple[int, str]] = {
     GapError: (409, "RECORD_MISSING"),
+    DifferentError: (409, "RECORD_DIFFERS"),
     IncompleteError: (409, "TXN_INCOMPLETE"),
     DecidedError: (409, "TXN_COMMITTED"),
+    BusyError: (503, "TXN_BUSY"),
     UnknownError: (404, "TXN_NOT_FOUND"),
     ForeignError: (403, "FORBIDDEN"),
     NoRoomError: (503, "TXN_FULL"),
@@ -68,10 +79,19 @@ DEFER_MS = Parameter(
 )
 
 
+class CommitPart(msgspec.Struct, forbid_unknown_fields=True):
+    """The attempt of a part that counts, and how many requests and messages it staged."""
+
+    part: int
+    attempt: int
+    records: int
+    messages: int
+
+
 class CommitRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a commit."""
 
-    parts: list[Chosen]
+    parts: list[CommitPart]
 
 
 class TxnApi:
@@ -84,22 +104,21 @@ class TxnApi:
 
     def stage(self, request: Request) -> Response:
         txn, topic = _txn(request), topic_name(request)
-        key = integer(request, "part", most=MAX_NUMBER), integer(request, "attempt", most=MAX_ATTEMPT)
-        number = integer(request, "number", most=MAX_NUMBER)
+        key = integer(request, "part", most=MAX_PART), integer(request, "attempt", most=MAX_NUMBER)
+        number = integer(request, "number", most=MAX_PART)
         defer_ms = integer(request, "defer_ms", 0, most=self._options.max_req_timeout_ns // 1_000_000)
         if is_ephemeral(topic):
             raise HttpError(400, "INVALID_TOPIC", reason="an ephemeral topic has no log to keep a promise")
         if self._broker.refusal:
             raise refusal(self._broker.refusal)
-        count = self._count(request)
+        messages = self._messages(request)
         try:
             stored = self._transactions.stage(
                 txn,
                 key,
                 number,
                 topic=topic,
-                count=count,
-                body=request.body,
+                messages=messages,
                 defer_ms=defer_ms,
                 owner=self._owner(request),
             )
@@ -109,15 +128,14 @@ class TxnApi:
             raise refused(error) from error
         return json_response(TxnStageAnswer(already=not stored))
 
-    def _count(self, request: Request) -> int:
+    def _messages(self, request: Request) -> Messages:
         options = self._options
         try:
-            messages = decode_binary(
+            return decode_binary(
                 request.body, max_msg_size=options.max_msg_size, max_body_size=options.max_body_size
             )
         except ClientError as error:
             raise HttpError(413, error.code.removeprefix("E_"), reason=error.description) from error
-        return messages.count
 
     async def commit(self, request: Request) -> Response:
         txn = _txn(request)
@@ -126,20 +144,26 @@ class TxnApi:
         except (msgspec.DecodeError, RecursionError) as error:
             raise HttpError(400, "INVALID_BODY", reason=str(error)[:200]) from error
         check_running(self._broker)
+        self._check_permission(request, txn)
+        chosen = [ChosenPart(each.part, each.attempt, each.records, each.messages) for each in wanted.parts]
         try:
-            outcome = await self._transactions.commit(txn, wanted.parts, self._owner(request))
+            outcome = await self._transactions.commit(txn, chosen, self._owner(request))
         except TransactionError as error:
             raise _refused(error) from error
         except FAILURES as error:
             raise refused(error) from error
-        return json_response(TxnCommitAnswer(already=outcome.already, messages=outcome.messages))
+        return json_response(TxnCommitAnswer(*outcome))
 
     def abort(self, request: Request) -> Response:
+        txn = _txn(request)
         check_running(self._broker)
+        self._check_permission(request, txn)
         try:
-            self._transactions.abort(_txn(request), self._owner(request))
+            self._transactions.abort(txn, self._owner(request))
         except TransactionError as error:
             raise _refused(error) from error
+        except FAILURES as error:
+            raise refused(error) from error
         return Response(200)
 
     def state(self, request: Request) -> Response:
@@ -159,9 +183,25 @@ class TxnApi:
 
     def _owner(self, request: Request) -> str:
         """Who the auth server says it is; "" where nobody has to say."""
-        identities = self._services.identities
-        state = None if identities is None else identities.known(request)
+        state = self._identity(request)
         return "" if state is None else state.identity
+
+    def _check_permission(self, request: Request, txn: TxnId) -> None:
+        """To commit is to publish; to abort is to decide about what others, who may publish, have sent."""
+        state, transaction = self._identity(request), self._transactions.open.get(txn)
+        for topic in transaction.topics if state is not None and transaction is not None else ():
+            assert state is not None
+            if not is_allowed(state, Access.PUBLISH, topic, ""):
+                raise HttpError(403, "FORBIDDEN", reason=f"needed: {Access.PUBLISH.value} {topic}")
+
+    def _identity(self, request: Request) -> "AuthState | None":
+        identities = self._services.identities
+        if identities is None:
+            return None
+        state = identities.known(request)
+        if state is None:  # it has just expired, between the guard and here
+            raise HttpError(503, "AUTH_UNAVAILABLE", reason="not known any more who you are: send it again")
+        return state
 
 
 def _txn(request: Request) -> TxnId:
@@ -172,6 +212,8 @@ def _txn(request: Request) -> TxnId:
 
 
 def _refused(error: TransactionError) -> HttpError:
+    if isinstance(error, RefusedError):
+        return refusal(error.reason)
     return HttpError(*_CODES[type(error)], reason=error.reason)
 
 
@@ -219,7 +261,9 @@ def _stage_endpoint(api: TxnApi, services: Services) -> Endpoint:
             (413, "BAD_MESSAGE"),
             (403, "FORBIDDEN"),
             (409, "RECORD_MISSING"),
+            (409, "RECORD_DIFFERS"),
             (503, "TXN_FULL"),
+            (503, "TXN_BUSY"),
             *UNAVAILABLE,
         ),
     )
@@ -237,9 +281,11 @@ def _commit_endpoint(api: TxnApi) -> Endpoint:
         access=Access.AUTHENTICATED,
         tag="transactions",
         summary="Make the messages of a transaction visible, all at once and once only",
-        description="With an auth server, only who staged it may. Topics that do not exist are made. "
-        "A transaction that was committed before, or one with a lower number, is left as it is. After an "
-        "answer of 503 it may be decided already, and happens as soon as it can: commit it again.",
+        description="With an auth server, only who staged it and may publish to all its topics may. Topics "
+        "that do not exist are made. A transaction that was committed before, or one with a lower number, is "
+        "left as it is. After an answer of 503 it may be decided already, and happens as soon as it can: "
+        "commit it again. `lost` is not 0 only if the disk damaged messages that were committed before a "
+        "crash.",
         parameters=(TXN,),
         body=RequestBody(
             description="The attempt that counts for each part, and how many requests and messages it has.",
@@ -252,7 +298,7 @@ def _commit_endpoint(api: TxnApi) -> Endpoint:
                 description="In the logs, durable and visible.",
                 content_type=JSON,
                 schema=ref(TxnCommitAnswer),
-                example={"already": False, "messages": 10},
+                example={"already": False, "messages": 10, "lost": 0},
             )
         },
         errors=(
@@ -262,6 +308,7 @@ def _commit_endpoint(api: TxnApi) -> Endpoint:
             (404, "TXN_NOT_FOUND"),
             (409, "TXN_INCOMPLETE"),
             (429, "TOO_MANY_TOPICS"),
+            (503, "TXN_FULL"),
             *UNAVAILABLE,
         ),
         deadline_s=COMMIT_DEADLINE_S,
@@ -277,7 +324,7 @@ def _abort_endpoint(api: TxnApi) -> Endpoint:
         tag="transactions",
         summary="Drop what was staged for a transaction",
         parameters=(TXN,),
-        errors=(*_TXN_ERRORS, (403, "FORBIDDEN"), (409, "TXN_COMMITTED"), *UNAVAILABLE),
+        errors=(*_TXN_ERRORS, (403, "FORBIDDEN"), (409, "TXN_COMMITTED"), (503, "TXN_BUSY"), *UNAVAILABLE),
     )
 
 

@@ -1,7 +1,7 @@
 """Bringing a committed transaction into the logs, each of its records once, whatever happened before."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,15 +10,15 @@ from nsqlake.nsqd.transactions.staged_part import StagedPart
 from nsqlake.nsqd.transactions.staged_records import StagedRecord
 from nsqlake.nsqd.transactions.store import Commit, PartKey
 from nsqlake.nsqd.transactions.txn_id import TxnId
-from nsqlake.runtime.clock import Clock
-from nsqlake.wire.mpub_bodies import decode_binary
+from nsqlake.wire.command_reader import Messages
 
-__all__ = ["RecordKey", "TxnTag", "Work", "applied_records", "apply_steps", "plan_work"]
+__all__ = ["Applied", "Entry", "RecordKey", "TxnTag", "append_hidden", "batches", "find_applied", "plan_work"]
 
 _MS = 1_000_000
-_ANY_SIZE = 2**31 - 1  # limits were checked when it was staged
+_BATCH_BYTES = 1024 * 1024
 
 RecordKey = tuple[int, int]  # part and number of the record
+Applied = dict[RecordKey, int]  # what a log holds of a transaction: records, and their messages
 
 
 class TxnTag(msgspec.Struct):
@@ -29,35 +29,55 @@ class TxnTag(msgspec.Struct):
     record: int
 
 
-@dataclass
-class Work:
-    """What goes to one topic, in order."""
+class Entry(NamedTuple):
+    """A record that has to be in a log."""
 
-    records: list[tuple[int, StagedPart, StagedRecord]] = field(default_factory=list)
+    key: PartKey
+    part: StagedPart
+    record: StagedRecord
 
     @property
-    def nbytes(self) -> int:
-        return sum(record.nbytes for _, _, record in self.records)
+    def name(self) -> RecordKey:
+        return self.key[0], self.record.number
 
 
-def plan_work(commit: Commit, parts: dict[PartKey, StagedPart]) -> dict[str, Work]:
-    """The records of the chosen attempts by topic, parts in order."""
-    work: dict[str, Work] = {}
-    for key in sorted(commit.parts):
-        for record in parts[key].records:
-            work.setdefault(record.topic, Work()).records.append((key[0], parts[key], record))
+def plan_work(commit: Commit, parts: dict[PartKey, StagedPart]) -> dict[str, list[Entry]]:
+    """The records of the chosen attempts by topic, parts in order; those that can be found."""
+    work: dict[str, list[Entry]] = {}
+    for chosen in commit.parts:
+        part = parts.get(chosen.key)
+        for record in part.records[: chosen.records] if part is not None else ():
+            assert part is not None
+            work.setdefault(record.topic, []).append(Entry(chosen.key, part, record))
     return work
 
 
-def applied_records(txn: TxnId, tags: Iterable[tuple[int, int, bytes]]) -> set[RecordKey]:
-    """Which records of the transaction the blocks of a log hold already."""
-    name = str(txn)
-    found: set[RecordKey] = set()
-    for _base, _count, raw in tags:
+def batches(entries: Iterable[Entry], applied: Applied) -> Iterator[list[Entry]]:
+    """What is missing, in order, in portions to be read at once: of one part, about a megabyte."""
+    batch: list[Entry] = []
+    nbytes = 0
+    for entry in entries:
+        if entry.name in applied:
+            continue
+        if batch and (batch[0].part is not entry.part or nbytes + entry.record.nbytes > _BATCH_BYTES):
+            yield batch
+            batch, nbytes = [], 0
+        batch.append(entry)
+        nbytes += entry.record.nbytes
+    if batch:
+        yield batch
+
+
+def find_applied(txn: TxnId, tags: Iterable[tuple[int, int, bytes]]) -> tuple[Applied, int | None]:
+    """What the blocks of a log hold of the transaction, and the offset of the first of them."""
+    name, applied = str(txn), Applied()
+    first: int | None = None
+    for base, count, raw in tags:
         tag = _decode(raw) if raw else None
         if tag is not None and tag.txn == name:
-            found.add((tag.part, tag.record))
-    return found
+            applied[tag.part, tag.record] = count
+            first = base if first is None else first
+    return applied, first
 
 
 def _decode(raw: bytes) -> TxnTag | None:
@@ -67,30 +87,34 @@ def _decode(raw: bytes) -> TxnTag | None:
         return None
 
 
-def apply_steps(
-    txn: TxnId, topic: LiveTopic, work: Work, applied: set[RecordKey], *, at_ns: int, clock: Clock
+def append_hidden(
+    txn: TxnId,
+    topic: LiveTopic,
+    found: Sequence[tuple[Entry, Messages]],
+    applied: Applied,
+    *,
+    at_ns: int,
+    timestamp_ns: int,
 ) -> Iterator[None]:
-    """Append what is missing, a record at a time, hidden from readers until the log is released.
+    """Append records one by one, for nobody's eyes until the log is released.
 
-    A delay begins at `at_ns`, when the transaction was committed. Raises AppendError, LogClosedError and
-    OSError; what came before it is remembered in `applied`.
+    A delay begins at `at_ns`, when the transaction was committed. Raises AppendError and LogClosedError;
+    what came before it is in `applied`.
     """
-    assert topic.log is not None
-    for part, staged, record in work.records:
-        if (part, record.number) in applied:
-            continue
-        messages = decode_binary(staged.read(record), max_msg_size=_ANY_SIZE, max_body_size=_ANY_SIZE)
-        tag = msgspec.json.encode(TxnTag(str(txn), part, record.number))
-        if not topic.log.is_held:
-            topic.log.hold()
-        topic.core.publish(
+    log = topic.log
+    assert log is not None, "ephemeral topics are refused when they are staged"
+    for entry, messages in found:
+        defer_ms = entry.record.defer_ms
+        base = log.append(
             messages.records,
             messages.count,
-            timestamp_ns=clock.timestamp_ns(),
+            timestamp_ns=timestamp_ns,
             record_size=messages.record_size,
             starts=messages.starts,
-            due_ns=at_ns + record.defer_ms * _MS if record.defer_ms else 0,
-            tag=tag,
+            due_ns=at_ns + defer_ms * _MS if defer_ms else 0,
+            tag=msgspec.json.encode(TxnTag(str(txn), *entry.name)),
         )
-        applied.add((part, record.number))
+        log.hold(base)
+        topic.core.note_published(messages.records, messages.count)
+        applied[entry.name] = messages.count
         yield

@@ -1,23 +1,29 @@
 """Why a transaction cannot go on.
 
-TransactionError           reason
+TransactionError           txn, reason
 ├── GapError               a record is missing before the one that came
-├── IncompleteError        a chosen attempt is not there, or not whole
+├── DifferentError         another record came under the number of one that is there
+├── IncompleteError        a chosen attempt is not there, not whole, or damaged
 ├── UnknownError           nothing was staged for it
-├── DecidedError           it is committed: nothing can be staged for it or taken back
+├── DecidedError           it is committed: it cannot be taken back
+├── BusyError              it is being committed
 ├── ForeignError           somebody else staged it
-└── NoRoomError            --max-txn-bytes
+├── NoRoomError            too much is staged
+└── RefusedError           this nsqd takes nothing now
 """
 
 from nsqlake.errors import NsqlakeError
 from nsqlake.nsqd.transactions.txn_id import TxnId
 
 __all__ = [
+    "BusyError",
     "DecidedError",
+    "DifferentError",
     "ForeignError",
     "GapError",
     "IncompleteError",
     "NoRoomError",
+    "RefusedError",
     "TransactionError",
     "UnknownError",
 ]
@@ -39,6 +45,14 @@ class GapError(TransactionError):
         self.number, self.expected = number, expected
 
 
+class DifferentError(TransactionError):
+    """Two writers under the name of one attempt, perhaps: what is there must not be taken for theirs."""
+
+    def __init__(self, txn: TxnId, *, number: int) -> None:
+        super().__init__(txn, f"record {number} was sent before with other content")
+        self.number = number
+
+
 class IncompleteError(TransactionError):
     """What is to be committed is not what was staged."""
 
@@ -57,8 +71,17 @@ class DecidedError(TransactionError):
         super().__init__(txn, "is committed already")
 
 
+class BusyError(TransactionError):
+    """Nothing can be changed while it is decided whether it happens."""
+
+    retriable = True
+
+    def __init__(self, txn: TxnId) -> None:
+        super().__init__(txn, "is being committed")
+
+
 class ForeignError(TransactionError):
-    """Only who staged a transaction may commit or abort it."""
+    """Only who staged a transaction may go on with it."""
 
     def __init__(self, txn: TxnId) -> None:
         super().__init__(txn, "was staged by somebody else")
@@ -69,6 +92,8 @@ class NoRoomError(TransactionError):
 
     retriable = True
 
-    def __init__(self, txn: TxnId, limit_bytes: int) -> None:
-        super().__init__(txn, f"--max-txn-bytes is {limit_bytes}")
-        self.limit_bytes = limit_bytes
+
+class RefusedError(TransactionError):
+    """The daemon drains or stops, or a topic cannot take messages; nothing was decided by this."""
+
+    retriable = True
