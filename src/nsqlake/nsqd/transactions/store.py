@@ -162,7 +162,8 @@ class TransactionStore:
                 self.files.mkdir(path)
 
     def sync_parts(self, txn: TxnId, parts: list[StagedPart]) -> None:
-        """What was staged is durable when this returns."""
+        """What was staged, which may be nothing, is durable when this returns."""
+        self.make_directory(txn)
         for part in parts:
             part.sync()
         directory = self.directory(txn)
@@ -179,17 +180,7 @@ class TransactionStore:
 
     def write_done(self, producer: str, done: Done) -> None:
         """Durable when this returns."""
-        directory = os.path.join(self.path, producer)
-        path = os.path.join(directory, "done")
-        if not self.files.exists(f"{path}.0"):  # its first, perhaps of a transaction without any message
-            self._make_durable_directory(self.path)
-            self._make_durable_directory(directory)
-        write_atomic(self.files, path, msgspec.json.encode(done))
-
-    def _make_durable_directory(self, path: str) -> None:
-        if not self.files.exists(path):
-            self.files.mkdir(path)
-        self.files.sync_dir(os.path.dirname(path))
+        write_atomic(self.files, os.path.join(self.path, producer, "done"), msgspec.json.encode(done))
 
     # Removing -----------------------------------------------------------------------------------------
 

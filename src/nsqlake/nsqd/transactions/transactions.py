@@ -318,16 +318,15 @@ class Transactions:
         ]
         logs = {topic.name: (topic.core.log.uuid.hex(), log_of(topic).end) for topic in topics}
         commit = Commit(chosen, logs, self._clock.now_ns())
-        if parts:
-            await run_on(self._executor, lambda: self._settle_parts(txn, keys, parts))
-            try:
-                await run_on(self._executor, lambda: self._store.write_commit(txn, commit))
-            except OSError:
-                if self._store.has_commit(txn):
-                    # The next start may find it, so it is to happen.
-                    transaction.commit, transaction.is_recorded = commit, False
-                    self._stalled[txn] = ""
-                raise
+        await run_on(self._executor, lambda: self._settle_parts(txn, keys, parts))
+        try:
+            await run_on(self._executor, lambda: self._store.write_commit(txn, commit))
+        except OSError:
+            if self._store.has_commit(txn):
+                # The next start may find it, so it is to happen.
+                transaction.commit, transaction.is_recorded = commit, False
+                self._stalled[txn] = ""
+            raise
         transaction.commit = commit
 
     async def _open_topic(self, txn: TxnId, name: str) -> LiveTopic:
