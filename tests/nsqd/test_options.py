@@ -26,6 +26,9 @@ OWN_FLAGS = {
     "min-free-bytes",
     "max-topics",
     "max-connections",
+    "max-txn-bytes",
+    "txn-timeout",
+    "txn-retention",
 }
 NSQ_FLAGS = (
     "version config log-level log-prefix verbose node-id worker-id tcp-address http-address https-address "

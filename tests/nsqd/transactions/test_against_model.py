@@ -8,9 +8,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from nsqlake.errors import NsqlakeError
 from nsqlake.nsqd.transactions.errors import DecidedError
@@ -277,10 +283,7 @@ def silence() -> Iterator[None]:
     logging.disable(logging.NOTSET)
 
 
-TestStories = Stories.TestCase
-TestStories.settings = settings(
-    max_examples=40,
-    stateful_step_count=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-)
+def test_every_story_ends_as_the_model_says() -> None:
+    given = settings()
+    stories = settings(given, max_examples=max(30, given.max_examples // 10), stateful_step_count=25)
+    run_state_machine_as_test(Stories, settings=stories)  # type: ignore[no-untyped-call]

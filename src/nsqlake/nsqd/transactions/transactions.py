@@ -186,7 +186,8 @@ class Transactions:
         self._check_room(txn, len(messages.records))
         if txn not in self.open:
             self._drop_older(txn)
-        self._store.make_directory(txn)
+        if not part.records:
+            self._store.make_directory(txn)
         part.append(topic, messages, defer_ms)
         transaction.parts[key] = part
         self.open[txn] = transaction
