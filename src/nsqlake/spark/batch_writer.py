@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from nsqlake.spark.encode import check_columns, encode_batch
+from nsqlake.spark.encode import encode_batch
 from nsqlake.spark.options import WriteOptions
 from nsqlake.spark.publishing import FailoverPublisher
 
@@ -36,9 +36,8 @@ def publish_all(
 ) -> PublishedMessage:
     """Publish every row, at least once."""
     context = TaskContext.get()
-    publisher = FailoverPublisher(nodes, options.access, context.partitionId() if context else 0)
+    publisher = FailoverPublisher(nodes, options.access, first=context.partitionId() if context else 0)
     for batch in batches:
-        check_columns(batch.schema, options.topic)
-        for mpub in encode_batch(batch, options.topic):
+        for mpub in encode_batch(batch, options.topic, options.request_bytes):
             publisher.publish(mpub)
     return PublishedMessage(publisher.message_count)

@@ -1,10 +1,12 @@
 """Rows as bodies of MPUB, in bulk: nothing here is done per message."""
 
 import struct
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,10 +15,16 @@ from nsqlake.wire.names import is_valid_name
 
 __all__ = ["Mpub", "check_columns", "encode_batch"]
 
-MAX_BODY_BYTES = 4 * 1024 * 1024  # nsqd takes 5 MiB unless told otherwise
+_INT32 = struct.Struct(">i")
+_INT32_BYTES = 4
+_TYPES = {
+    "body": ("binary", "string", "char", "varchar"),
+    "topic": ("string", "char", "varchar"),
+    "defer_ms": ("byte", "short", "integer", "long"),
+}
 
-_COUNT = struct.Struct(">i")
-_SIZE_BYTES = 4
+T = TypeVar("T", bound=Hashable)
+Ints = npt.NDArray[np.int64]
 
 
 class Mpub(NamedTuple):
@@ -25,90 +33,120 @@ class Mpub(NamedTuple):
     topic: str
     defer_ms: int
     message_count: int
-    body: bytes
+    body: memoryview
 
-    def bodies(self) -> Iterator[bytes]:
+    def messages(self) -> Iterator[memoryview]:
         """The messages one by one."""
-        at = _COUNT.size
+        at = _INT32_BYTES
         for _ in range(self.message_count):
-            (size,) = _COUNT.unpack_from(self.body, at)
-            yield self.body[at + _SIZE_BYTES : at + _SIZE_BYTES + size]
-            at += _SIZE_BYTES + size
+            (size,) = _INT32.unpack_from(self.body, at)
+            at += _INT32_BYTES
+            yield self.body[at : at + size]
+            at += size
 
 
-def check_columns(schema: pa.Schema, default_topic: str) -> None:
-    """RowError for a DataFrame that cannot be published."""
-    names = schema.names
+def check_columns(columns: Sequence[tuple[str, str]], default_topic: str) -> None:
+    """RowError for a DataFrame whose columns, names and Spark's names of their types, cannot be published."""
+    names = [name for name, _ in columns]
     if "body" not in names:
-        raise RowError("body", f"is missing; the columns are {', '.join(names)}")
+        raise RowError("body", f"is missing; there are: {', '.join(names) or 'none'}")
     if not default_topic and "topic" not in names:
         raise RowError("topic", "is missing; give it as a column or as the option topic")
-    for name in names:
-        if name not in ("body", "topic", "defer_ms"):
-            raise RowError(name, "is not known; a row has body and, if wanted, topic and defer_ms")
-    for name, kinds in (("body", (pa.binary(), pa.string())), ("topic", (pa.string(),))):
-        if name in names and schema.field(name).type not in kinds:
-            raise RowError(name, f"must be {' or '.join(map(str, kinds))}, not {schema.field(name).type}")
-    if "defer_ms" in names and not pa.types.is_integer(schema.field("defer_ms").type):
-        raise RowError("defer_ms", "must be a whole number")
+    for name, count in Counter(names).items():
+        if name not in _TYPES:
+            raise RowError(name, f"is not known; a row has {', '.join(_TYPES)} and nothing else")
+        if count > 1:
+            raise RowError(name, f"is there {count} times")
+    for name, kind in columns:
+        if kind not in _TYPES[name]:
+            raise RowError(name, f"must be {' or '.join(_TYPES[name])}, not {kind}")
 
 
-def encode_batch(batch: pa.RecordBatch, default_topic: str) -> Iterator[Mpub]:
-    """The rows by topic and delay, in order, in requests of about 4 MiB. Raises RowError."""
-    for topic, defer_ms, bodies in _groups(batch, default_topic):
-        if not is_valid_name(topic.encode()):
-            raise RowError("topic", f"{topic[:80]!r} is no valid name")
-        for count, body in _split(_records(bodies)):
+def encode_batch(batch: pa.RecordBatch, default_topic: str, max_bytes: int) -> Iterator[Mpub]:
+    """The rows by topic and delay, in order, in requests of at most about `max_bytes`. Raises RowError.
+
+    A message that is longer has a request of its own.
+    """
+    bodies = batch.column("body")
+    sizes = _sizes(bodies)
+    for topic, defer_ms, rows in _groups(batch, default_topic):
+        if rows is None:
+            pieces = _encode(bodies, sizes, max_bytes)
+        else:
+            pieces = _encode(bodies.take(pa.array(rows)), sizes[rows], max_bytes)
+        for count, body in pieces:
             yield Mpub(topic, defer_ms, count, body)
 
 
-def _groups(batch: pa.RecordBatch, default_topic: str) -> Iterator[tuple[str, int, pa.Array]]:
-    bodies = batch.column("body")
+def _sizes(bodies: pa.Array) -> Ints:
     if bodies.null_count:
         raise RowError("body", f"is null in {bodies.null_count} rows")
-    bodies = bodies.cast(pa.binary())
-    names = [name for name in ("topic", "defer_ms") if name in batch.schema.names]
-    if not names:
-        yield default_topic, 0, bodies
-        return
-    keys = pa.table({name: batch.column(name) for name in names})
-    for key in keys.group_by(names, use_threads=False).aggregate([]).to_pylist():
-        mask = None
-        for name, value in key.items():
-            column = batch.column(name)
-            same = pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
-            mask = same if mask is None else pc.and_(mask, same)
-        topic = key.get("topic") if "topic" in names else default_topic
-        if not (topic or default_topic):
-            raise RowError("topic", "is null")
-        yield topic or default_topic, _defer_ms(key.get("defer_ms")), bodies.filter(mask)
-
-
-def _defer_ms(value: int | None) -> int:
-    if value is not None and value < 0:
-        raise RowError("defer_ms", f"{value} is negative")
-    return value or 0
-
-
-def _records(bodies: pa.Array) -> pa.Array:
-    sizes = pc.binary_length(bodies).to_numpy(zero_copy_only=False)
+    sizes: Ints = pc.binary_length(bodies).to_numpy(zero_copy_only=False).astype(np.int64)
     if len(sizes) and not sizes.min():
-        raise RowError("body", "is empty in a row, which NSQ does not allow")
-    places = pa.py_buffer(np.arange(0, _SIZE_BYTES * len(sizes) + 1, _SIZE_BYTES, dtype=np.int32))
-    prefixes = pa.py_buffer(sizes.astype(">i4").tobytes())
-    heads = pa.Array.from_buffers(pa.binary(), len(sizes), [None, places, prefixes])
-    return pc.binary_join_element_wise(heads, bodies, b"")
+        raise RowError("body", f"is empty in {np.count_nonzero(sizes == 0)} rows, which NSQ does not allow")
+    return sizes
 
 
-def _split(records: pa.Array) -> Iterator[tuple[int, bytes]]:
-    if not len(records):
+def _groups(batch: pa.RecordBatch, default_topic: str) -> Iterator[tuple[str, int, Ints | None]]:
+    """Topic, delay and the rows that have them; None for all rows."""
+    topics, topic_codes = _distinct(batch, "topic", lambda value: _topic(value, default_topic))
+    delays_ms, delay_codes = _distinct(batch, "defer_ms", _defer_ms)
+    if len(topics) == len(delays_ms) == 1:
+        yield topics[0], delays_ms[0], None
         return
-    _, places_buffer, data = records.buffers()
-    places = np.frombuffer(places_buffer, np.int32, len(records) + 1, records.offset * 4)
-    view = memoryview(data)
-    start = 0
-    while start < len(records):
-        stop = int(np.searchsorted(places, places[start] + MAX_BODY_BYTES, "right")) - 1
-        stop = min(max(stop, start + 1), len(records))
-        yield stop - start, _COUNT.pack(stop - start) + bytes(view[places[start] : places[stop]])
-        start = stop
+    codes = topic_codes * len(delays_ms) + delay_codes
+    order = np.argsort(codes, kind="stable")  # rows of one topic stay in their order
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    for rows in np.split(order, starts[1:]) if len(order) else ():
+        topic, delay = divmod(int(codes[rows[0]]), len(delays_ms))
+        yield topics[topic], delays_ms[delay], rows
+
+
+def _distinct(batch: pa.RecordBatch, name: str, read: Callable[[object], T]) -> tuple[list[T], Ints]:
+    """The values of a column, as one null if there is no such, and for each row which it has."""
+    if name not in batch.schema.names:
+        return [read(None)], np.zeros(batch.num_rows, np.int64)
+    encoded = pc.dictionary_encode(batch.column(name), null_encoding="encode")
+    values = [read(value) for value in encoded.dictionary.to_pylist()]
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    same = np.array([places[value] for value in values], np.int64)
+    return list(places), same[encoded.indices.to_numpy()]
+
+
+def _topic(value: object, default_topic: str) -> str:
+    if value is None and not default_topic:
+        raise RowError("topic", "is null, and the option topic is not given")
+    topic = default_topic if value is None else str(value)
+    if not is_valid_name(topic.encode()):
+        raise RowError("topic", f"{topic[:80]!r} is no valid name")
+    return topic
+
+
+def _defer_ms(value: object) -> int:
+    defer_ms = value if isinstance(value, int) else 0
+    if defer_ms < 0:
+        raise RowError("defer_ms", f"{defer_ms} is negative")
+    return defer_ms
+
+
+def _encode(bodies: pa.Array, sizes: Ints, max_bytes: int) -> Iterator[tuple[int, memoryview]]:
+    ends = np.cumsum(sizes + _INT32_BYTES)
+    start = sent_bytes = 0
+    while start < len(sizes):
+        stop = int(np.searchsorted(ends, sent_bytes + max_bytes - _INT32_BYTES, "right"))
+        stop = max(stop, start + 1)
+        yield stop - start, _body(bodies.slice(start, stop - start), sizes[start:stop])
+        start, sent_bytes = stop, int(ends[stop - 1])
+
+
+def _body(bodies: pa.Array, sizes: Ints) -> memoryview:
+    """Count and sized messages as one piece of memory; the first size has the count before it."""
+    numbers = np.empty(len(sizes) + 1, ">i4")
+    numbers[0], numbers[1:] = len(sizes), sizes
+    places = np.arange(_INT32_BYTES, _INT32_BYTES * (len(sizes) + 2), _INT32_BYTES, dtype=np.int32)
+    places[0] = 0
+    heads = pa.Array.from_buffers(
+        pa.binary(), len(sizes), [None, pa.py_buffer(places), pa.py_buffer(numbers)]
+    )
+    joined = pc.binary_join_element_wise(heads, bodies.cast(pa.binary()), b"")
+    return memoryview(joined.buffers()[2])[: int(sizes.sum()) + _INT32_BYTES * len(numbers)]

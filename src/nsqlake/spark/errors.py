@@ -3,14 +3,25 @@
 SparkSourceError
 ├── OptionError          option, value, reason
 ├── NodeError            node, reason: retriable; a node that does not answer, or not what it should
-├── DataLossError        topic, node, wanted, reason: messages are gone that the query has not read
+│   └── RefusedError     status, code, headers: not retriable; it understood and said no
+├── DataLossError        topic, node, reason, resume: messages are gone that the query has not read
 ├── RowError             column, reason: a DataFrame that cannot be published
 └── WriteError           node, reason: what a task or a batch could not publish
 """
 
+from collections.abc import Mapping
+
 from nsqlake.errors import NsqlakeError
 
-__all__ = ["DataLossError", "NodeError", "OptionError", "RowError", "SparkSourceError", "WriteError"]
+__all__ = [
+    "DataLossError",
+    "NodeError",
+    "OptionError",
+    "RefusedError",
+    "RowError",
+    "SparkSourceError",
+    "WriteError",
+]
 
 _SHOWN = 80
 
@@ -38,14 +49,27 @@ class NodeError(SparkSourceError):
         self.node, self.reason = node, reason
 
 
-class DataLossError(SparkSourceError):
-    """Messages that were not read yet are gone."""
+class RefusedError(NodeError):
+    """The node understood and said no."""
 
-    def __init__(self, topic: str, node: str, reason: str) -> None:
+    retriable = False
+
+    def __init__(
+        self, node: str, status: int, code: str, reason: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        said = " ".join(part for part in (str(status), code) if part)
+        super().__init__(node, f"answered {said}{': ' + reason if reason else ''}")
+        self.status, self.code, self.headers = status, code, headers or {}
+
+
+class DataLossError(SparkSourceError):
+    """Messages that were not read yet are gone. `resume` is where the log goes on, None when it does not."""
+
+    def __init__(self, topic: str, node: str, reason: str, resume: int | None = None) -> None:
         super().__init__(
             f"topic {topic} on node {node}: {reason}. Set failOnDataLoss=false to go on without them"
         )
-        self.topic, self.node, self.reason = topic, node, reason
+        self.topic, self.node, self.reason, self.resume = topic, node, reason, resume
 
 
 class WriteError(SparkSourceError):
@@ -56,6 +80,13 @@ class WriteError(SparkSourceError):
     def __init__(self, node: str, reason: str) -> None:
         super().__init__(f"node {node}: {reason}")
         self.node, self.reason = node, reason
+
+    @classmethod
+    def of_nodes(cls, failures: Mapping[str, str], what: str = "") -> "WriteError":
+        """What each node said, by its name."""
+        node, *more = failures
+        reason = "".join([failures[node], *(f"; node {each}: {failures[each]}" for each in more)])
+        return cls(node, f"{what}: {reason}" if what else reason)
 
 
 class RowError(SparkSourceError):

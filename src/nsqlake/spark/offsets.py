@@ -4,16 +4,14 @@ As Spark keeps it, with keys in order, because Spark compares offsets as text:
 
     {"init": {...}, "n": {"<topic>": {"<node>": {"at": <offset>, "log": "<uuid>"}}}}
 
-`init` is where the query began. Spark asks for the initial offset again when the first batch is recovered
-and does not journal it, so every later offset carries it along.
+`init` is where the logs begin that the batch which ends here is the first to read. Spark does not journal the
+initial offset and asks for it again when the first batch is recovered, so it says nothing: it has no `init`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from nsqlake.spark.errors import OptionError
-
-__all__ = ["LogPosition", "Positions", "QueryOffset", "SourceKey"]
+__all__ = ["LogBounds", "LogPosition", "Positions", "QueryOffset", "SourceKey"]
 
 
 class SourceKey(NamedTuple):
@@ -28,6 +26,14 @@ class LogPosition(NamedTuple):
 
     offset: int
     log: str
+
+
+class LogBounds(NamedTuple):
+    """Where a log begins and ends; `log` is its UUID."""
+
+    log: str
+    first: int
+    next: int
 
 
 class Positions(dict[SourceKey, LogPosition]):
@@ -50,25 +56,24 @@ class Positions(dict[SourceKey, LogPosition]):
 
 
 class QueryOffset(NamedTuple):
-    """What Spark is told: where the query is, and where it began."""
+    """What Spark is told. `init` is None as long as the query has not begun."""
 
     positions: Positions
-    init: Positions
+    init: Positions | None
+
+    @classmethod
+    def not_begun(cls) -> "QueryOffset":
+        return cls(Positions(), None)
+
+    @property
+    def has_begun(self) -> bool:
+        return self.init is not None
 
     def encode(self) -> dict[str, Any]:
-        return {"init": self.init.encode(), "n": self.positions.encode()}
+        init = {} if self.init is None else {"init": self.init.encode()}
+        return {**init, "n": self.positions.encode()}
 
     @classmethod
     def decode(cls, encoded: Mapping[str, Any]) -> "QueryOffset":
-        return cls(Positions.decode(encoded["n"]), Positions.decode(encoded.get("init") or {}))
-
-
-def parse_starting(option: str, text: Mapping[str, Any]) -> Iterator[tuple[SourceKey, int]]:
-    """The offsets of an option, {"topic": {"node": offset}}."""
-    for topic, nodes in text.items():
-        if not isinstance(nodes, Mapping):
-            raise OptionError(option, topic, 'must look like {"topic": {"host:4151": 123}}')
-        for node, offset in nodes.items():
-            if isinstance(offset, bool) or not isinstance(offset, int) or offset < -2:
-                raise OptionError(option, offset, f"offset of {topic} on {node} must be a whole number")
-            yield SourceKey(topic, str(node)), offset
+        init = encoded.get("init")
+        return cls(Positions.decode(encoded["n"]), None if init is None else Positions.decode(init))

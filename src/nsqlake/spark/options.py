@@ -7,31 +7,39 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from nsqlake.spark.errors import OptionError
 from nsqlake.spark.offsets import SourceKey
-from nsqlake.wire.names import is_valid_name
+from nsqlake.wire.names import is_ephemeral, is_valid_name
 
 __all__ = [
+    "AT_LEAST_ONCE",
+    "CHANNEL",
     "COLUMNS",
     "EARLIEST",
+    "EXACTLY_ONCE",
     "LATEST",
     "Access",
     "Bound",
     "ReadOptions",
+    "WriteOptions",
     "parse_access",
     "parse_columns",
     "parse_read",
+    "parse_write",
 ]
 
 COLUMNS = ("body", "id", "offset", "timestamp", "topic", "node")
 EARLIEST, LATEST = -2, -1  # Kafka's numbers
 CHANNEL = "channel"
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
+_NOTHING = "would read nothing: an end cannot be earliest"
 _SPARKS_OWN = frozenset({"path", "checkpointlocation", "queryname", "triggeronce"})
 _ACCESS_NAMES = (
     "nsqd",
@@ -67,8 +75,8 @@ _READ_NAMES = (
     "walDir",
 )
 _NAMES = {name.lower(): name for name in (*_ACCESS_NAMES, *_READ_NAMES)}
-_WRITE_NAMES = {name.lower(): name for name in (*_ACCESS_NAMES, "topic", "delivery")}
-EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+_WRITE_NAMES = {name.lower(): name for name in (*_ACCESS_NAMES, "topic", "delivery", "maxRequestBytes")}
+_NSQD_PORT, _NSQD_HTTPS_PORT, _LOOKUPD_PORT = 4151, 4152, 4161  # NSQ's defaults
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class Access:
 
     nsqd: tuple[str, ...] = ()
     lookupd: tuple[str, ...] = ()
-    secret: str = ""
+    secret: str = field(default="", repr=False)
     root_ca_file: str = ""
     cert_file: str = ""
     key_file: str = ""
@@ -121,8 +129,9 @@ class WriteOptions:
 
     access: Access
     topic: str = ""
-    delivery: str = EXACTLY_ONCE
+    delivery: str = AT_LEAST_ONCE
     checkpoint: str = ""
+    request_bytes: int = 1024 * 1024  # it stays in the cache; nsqd takes 5 MiB unless told otherwise
 
 
 class _Given:
@@ -173,7 +182,8 @@ class _Given:
 def parse_access(options: Mapping[str, str]) -> Access:
     """Where the brokers are and how to be let in; raises OptionError."""
     given = _Given(options)
-    nsqd, lookupd = given.words("nsqd"), given.words("lookupd")
+    nsqd = _addresses(given, "nsqd", _NSQD_PORT)
+    lookupd = _addresses(given, "lookupd", _LOOKUPD_PORT)
     if bool(nsqd) == bool(lookupd):
         reason = "give one of nsqd and lookupd" if nsqd else "or lookupd is needed, such as 127.0.0.1:4151"
         raise OptionError("nsqd", None, reason)
@@ -193,7 +203,30 @@ def parse_access(options: Mapping[str, str]) -> Access:
     )
 
 
+def _addresses(given: _Given, name: str, port: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_address(name, word, port) for word in given.words(name)))
+
+
+def _address(option: str, text: str, default_port: int) -> str:
+    """`host:port`, or `https://host:port`: one spelling for each, because checkpoints name nodes by it."""
+    shape = "must be like host:4151 or https://host:4152"
+    url = urlsplit(text if "://" in text else f"http://{text}")
+    try:
+        host, port = url.hostname, url.port
+    except ValueError:
+        raise OptionError(option, text, shape) from None
+    has_more = url.path not in ("", "/") or url.query or url.fragment or "@" in url.netloc
+    if not host or has_more or url.scheme not in ("http", "https"):
+        raise OptionError(option, text, shape)
+    is_https = url.scheme == "https"
+    host = f"[{host}]" if ":" in host else host
+    return f"{'https://' * is_https}{host}:{port or (_NSQD_HTTPS_PORT if is_https else default_port)}"
+
+
 def _secret(given: _Given) -> str:
+    names = [name for name in ("authSecret", "authSecretFile", "authSecretEnv") if given.has(name)]
+    if len(names) > 1:
+        raise OptionError(names[0], None, f"and {names[1]} exclude each other")
     if given.has("authSecretFile"):
         path = given.text("authSecretFile")
         try:
@@ -214,9 +247,12 @@ def parse_read(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     given = _Given(options)
     given.refuse_unknown(_NAMES)
     topics, pattern = _topics(given)
-    ending = _bound(given, "ending", LATEST, streaming=streaming)
-    if streaming and (given.has("endingOffsets") or given.has("endingTimestamp")):
-        raise OptionError("endingOffsets", None, "is for batch reads only; a stream has no end")
+    for name in ("endingOffsets", "endingTimestamp"):
+        if streaming and given.has(name):
+            raise OptionError(name, None, "is for batch reads only; a stream has no end")
+    for name in ("maxOffsetsPerTrigger", "maxBytesPerTrigger"):
+        if not streaming and given.has(name):
+            raise OptionError(name, None, "is for streams only; a batch reads all there is")
     mode = given.text("mode", "log")
     if mode not in ("log", "consume"):
         raise OptionError("mode", mode, "must be log or consume")
@@ -224,8 +260,8 @@ def parse_read(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         access=parse_access(options),
         topics=topics,
         pattern=pattern,
-        starting=_bound(given, "starting", LATEST if streaming else EARLIEST, streaming=streaming),
-        ending=ending,
+        starting=_bound(given, "starting", LATEST if streaming else EARLIEST),
+        ending=_bound(given, "ending", LATEST),
         max_messages=given.integer("maxOffsetsPerTrigger"),
         max_bytes=given.integer("maxBytesPerTrigger"),
         min_partitions=given.integer("minPartitions"),
@@ -238,24 +274,41 @@ def parse_read(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
-def parse_write(options: Mapping[str, str]) -> WriteOptions:
+def parse_write(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:
     """The options of a sink; raises OptionError for the first that is wrong."""
     given = _Given(options)
     given.refuse_unknown(_WRITE_NAMES)
     topic = given.text("topic")
-    if topic and not is_valid_name(topic.encode()):
+    if given.has("topic") and not is_valid_name(topic.encode()):
         raise OptionError("topic", topic, "is no valid topic name")
-    delivery = given.text("delivery", EXACTLY_ONCE)
+    delivery = _delivery(given, streaming=streaming)
+    if delivery == EXACTLY_ONCE and is_ephemeral(topic):
+        raise OptionError("topic", topic, f"is ephemeral: it can only be {AT_LEAST_ONCE}")
+    return WriteOptions(
+        access=parse_access(options),
+        topic=topic,
+        delivery=delivery,
+        checkpoint=given.text("checkpointLocation"),
+        request_bytes=given.integer("maxRequestBytes") or WriteOptions.request_bytes,
+    )
+
+
+def _delivery(given: _Given, *, streaming: bool) -> str:
+    delivery = given.text("delivery", EXACTLY_ONCE if streaming else AT_LEAST_ONCE)
     if delivery not in (EXACTLY_ONCE, AT_LEAST_ONCE):
         raise OptionError("delivery", delivery, f"must be {EXACTLY_ONCE} or {AT_LEAST_ONCE}")
-    return WriteOptions(parse_access(options), topic, delivery, given.text("checkpointLocation"))
+    if delivery == EXACTLY_ONCE and not streaming:
+        raise OptionError("delivery", delivery, f"is for streams; a batch write is {AT_LEAST_ONCE}")
+    return delivery
 
 
 def _topics(given: _Given) -> tuple[tuple[str, ...], str]:
     names = [name for name in ("topic", "topics", "subscribe") if given.has(name)]
     patterns = [name for name in ("topicPattern", "subscribePattern") if given.has(name)]
     if len(names) + len(patterns) != 1:
-        raise OptionError("topic", None, "exactly one of topic, topics and topicPattern is needed")
+        given_names = ", ".join(names + patterns) or "none"
+        reason = f"exactly one of topic, topics and topicPattern is needed, not {given_names}"
+        raise OptionError("topic", None, reason)
     if patterns:
         pattern = given.text(patterns[0])
         try:
@@ -294,7 +347,7 @@ def _columns(given: _Given) -> tuple[str, ...]:
     return tuple(dict.fromkeys(columns))
 
 
-def _bound(given: _Given, which: str, default: int, *, streaming: bool) -> Bound:
+def _bound(given: _Given, which: str, default: int) -> Bound:
     offsets_name, time_name = f"{which}Offsets", f"{which}Timestamp"
     if given.has(offsets_name) and given.has(time_name):
         raise OptionError(offsets_name, None, f"and {time_name} exclude each other")
@@ -305,11 +358,14 @@ def _bound(given: _Given, which: str, default: int, *, streaming: bool) -> Bound
         return Bound(default)
     if text in _WORDS:
         if which == "ending" and text == "earliest":
-            raise OptionError(offsets_name, text, "would read nothing")
+            raise OptionError(offsets_name, text, _NOTHING)
         return Bound(_WORDS[text])
     if text == CHANNEL and which == "starting":
         return Bound(CHANNEL)
-    return Bound(default, offsets=_offsets(offsets_name, text))
+    offsets = _offsets(offsets_name, text)
+    if which == "ending" and EARLIEST in offsets.values():
+        raise OptionError(offsets_name, text, _NOTHING)
+    return Bound(default, offsets=offsets)
 
 
 def _offsets(option: str, text: str) -> dict[SourceKey, int]:
@@ -325,7 +381,7 @@ def _offsets(option: str, text: str) -> dict[SourceKey, int]:
         for node, offset in nodes.items() if isinstance(nodes, dict) else ((topic, None),):
             if isinstance(offset, bool) or not isinstance(offset, int) or offset < EARLIEST:
                 raise OptionError(option, text, shape)
-            found[SourceKey(topic, node)] = offset
+            found[SourceKey(topic, _address(option, node, _NSQD_PORT))] = offset
     return found
 
 

@@ -1,11 +1,19 @@
-"""Which task reads what: pure functions from positions and sizes to ranges of about equal bytes."""
+"""Which task reads what: pure functions from the sizes of ranges to parts of about equal size.
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+Sizes are known at marks. Between two marks an offset is a message only where no offset is missing: after an
+unclean stop of a node a thousand million of them are. There a cut is made at a mark.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Literal, NamedTuple
 
 from nsqlake.spark.offsets import SourceKey
 
-__all__ = ["LogRange", "LogSizes", "Mark", "cut_to_limits", "plan_ranges"]
+__all__ = ["LogRange", "LogSizes", "Mark", "cut_to_limits", "plan_parts"]
+
+Measure = Literal["nbytes", "messages"]
 
 
 class Mark(NamedTuple):
@@ -17,7 +25,7 @@ class Mark(NamedTuple):
 
 
 class LogSizes(NamedTuple):
-    """How a range is filled. The last mark is its end; offsets between marks need not be dense."""
+    """How a range is filled. The last mark is its end."""
 
     start: int
     marks: Sequence[Mark]
@@ -34,45 +42,65 @@ class LogSizes(NamedTuple):
     def messages(self) -> int:
         return self.marks[-1].messages if self.marks else 0
 
+    def offset_after(self, wanted: int, measure: Measure) -> int:
+        """The offset by which about `wanted` bytes or messages have passed, rather fewer than more."""
+        number = bisect_left(self.marks, wanted, key=attrgetter(measure))
+        if number == len(self.marks):
+            return self.end
+        before = self.marks[number - 1] if number else Mark(self.start, 0, 0)
+        return _between(before, self.marks[number], wanted, measure)
+
+
+def _between(before: Mark, mark: Mark, wanted: int, measure: Measure) -> int:
+    passed: int = getattr(before, measure)
+    until: int = getattr(mark, measure)
+    messages = mark.messages - before.messages
+    if wanted == until:
+        return mark.offset
+    if mark.offset - before.offset == messages:
+        return before.offset + messages * (wanted - passed) // (until - passed)
+    return before.offset
+
 
 class LogRange(NamedTuple):
-    """What one task reads: the messages of [start, end) of one topic on one node."""
+    """The messages of [start, end) of one topic on one node; about `nbytes` of the log."""
 
     topic: str
     node: str
     log: str
     start: int
     end: int
+    nbytes: int
 
 
 # Partitions -------------------------------------------------------------------------------------------
 
 
-def plan_ranges(
-    sizes: Mapping[SourceKey, LogSizes], logs: Mapping[SourceKey, str], min_partitions: int
-) -> list[LogRange]:
-    """About `min_partitions` ranges of equal size, at least one for each log that has anything new."""
+def plan_parts(
+    sizes: Mapping[SourceKey, LogSizes], logs: Mapping[SourceKey, str], wished: int
+) -> list[tuple[LogRange, ...]]:
+    """All ranges behind each other, cut into `wished` parts of equal size, fewer if there is too little.
+
+    A large log is read by many tasks, and many small ones by the same.
+    """
     total = sum(each.nbytes for each in sizes.values())
-    target = max(1, -(-total // max(1, min_partitions)))
-    return [
-        LogRange(key.topic, key.node, logs[key], start, end)
-        for key in sorted(sizes)
-        for start, end in _split(sizes[key], target)
-    ]
-
-
-def _split(sizes: LogSizes, target_bytes: int) -> list[tuple[int, int]]:
-    if sizes.start >= sizes.end:
-        return []
-    pieces = max(1, round(sizes.nbytes / target_bytes))
-    ranges: list[tuple[int, int]] = []
-    start = sizes.start
-    for mark in sizes.marks[:-1]:
-        wanted = (len(ranges) + 1) * sizes.nbytes / pieces
-        if mark.nbytes >= wanted and mark.offset > start and len(ranges) + 1 < pieces:
-            ranges.append((start, mark.offset))
-            start = mark.offset
-    return [*ranges, (start, sizes.end)]
+    wished = max(1, min(wished, total))
+    cuts = iter([total * number // wished for number in range(1, wished)])
+    parts: list[list[LogRange]] = [[]]
+    passed, cut = 0, next(cuts, total)
+    for key in sorted(sizes):
+        each, start, done = sizes[key], sizes[key].start, 0
+        while cut < passed + each.nbytes:
+            end = each.offset_after(cut - passed, "nbytes")
+            if end > start:
+                parts[-1].append(LogRange(*key, logs[key], start, end, cut - passed - done))
+                start, done = end, cut - passed
+            parts.append([])
+            cut = next(cuts, total)
+        if each.nbytes and start < each.end:
+            parts[-1].append(LogRange(*key, logs[key], start, each.end, each.nbytes - done))
+        passed += each.nbytes
+    return [tuple(part) for part in parts if part]
 
 
 # Limits -----------------------------------------------------------------------------------------------
@@ -83,34 +111,28 @@ def cut_to_limits(
 ) -> dict[SourceKey, int]:
     """Where each range ends when all together may not exceed the limits; each gives up the same share.
 
-    A range that has anything always goes on a little, so that no log is left behind for ever.
+    A range that has anything always goes on by a message, so that no log is left behind for ever.
     """
-    share = 1.0
-    messages = sum(each.messages for each in sizes.values())
-    nbytes = sum(each.nbytes for each in sizes.values())
-    if max_messages is not None and messages > max_messages:
-        share = max_messages / messages
-    if max_bytes is not None and nbytes > max_bytes:
-        share = min(share, max_bytes / nbytes)
-    return {key: _cut(each, share) for key, each in sizes.items()}
+    limits: list[tuple[Measure, int]] = []
+    for measure, most in (("messages", max_messages), ("nbytes", max_bytes)):
+        if most is not None:
+            limits.append((measure, most))  # type: ignore[arg-type]
+    totals = {measure: sum(getattr(each, measure) for each in sizes.values()) for measure, _ in limits}
+    return {key: min(_ends(each, limits, totals)) for key, each in sizes.items()}
 
 
-def _cut(sizes: LogSizes, share: float) -> int:
-    """The offset up to which about `share` of the range's messages lie."""
-    if share >= 1 or sizes.start >= sizes.end:
-        return sizes.end
-    wanted = max(1, int(sizes.messages * share))
-    before = Mark(sizes.start, 0, 0)
-    for mark in sizes.marks:
-        if mark.messages >= wanted:
-            return _within(before, mark, wanted)
-        before = mark
-    return sizes.end
+def _ends(
+    each: LogSizes, limits: Sequence[tuple[Measure, int]], totals: Mapping[Measure, int]
+) -> Iterator[int]:
+    yield each.end
+    for measure, most in limits:
+        if totals[measure] > most and each.messages:
+            share = getattr(each, measure) * most // totals[measure]
+            end = each.offset_after(share, measure)
+            yield end if end > each.start else _first_step(each)
 
 
-def _within(before: Mark, mark: Mark, wanted: int) -> int:
-    """Offsets between two marks count messages only where none is missing; else the mark has to do."""
-    is_dense = mark.offset - before.offset == mark.messages - before.messages
-    if is_dense or before.messages >= wanted:
-        return before.offset + (wanted - before.messages)
-    return mark.offset
+def _first_step(each: LogSizes) -> int:
+    """As little as can be: a message, or what is before the first mark if offsets are missing there."""
+    mark = each.marks[0]
+    return each.start + 1 if mark.offset - each.start == mark.messages else mark.offset

@@ -1,47 +1,57 @@
 """Publishing from a task with failover: at least once."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from nsqlake.spark.encode import Mpub
-from nsqlake.spark.errors import NodeError, WriteError
-from nsqlake.spark.node_client import RefusedError, client_for
+from nsqlake.spark.errors import RefusedError, WriteError
+from nsqlake.spark.failover import Failover
+from nsqlake.spark.node_client import client_for
 from nsqlake.spark.options import Access
 
-__all__ = ["FailoverPublisher"]
+__all__ = ["FailoverPublisher", "refusal_of"]
 
 _OF_THE_REQUEST = frozenset({400, 401, 403, 413})  # another node would say the same
 
 
 class FailoverPublisher:
-    """Sends to one node until that fails, then to the next. What was unanswered may be stored twice."""
+    """What was sent and not answered is sent to another node, and may be stored twice."""
 
-    def __init__(self, nodes: Sequence[str], access: Access, first: int) -> None:
-        self._nodes, self._access = list(nodes), access
-        self._at = first % len(nodes)
+    def __init__(
+        self, nodes: Sequence[str], access: Access, *, first: int, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._failover = Failover(nodes, first=first, retries=access.retries, sleep=sleep)
+        self._access = replace(access, retries=0)
         self.message_count = 0
 
     def publish(self, mpub: Mpub) -> None:
         """Raises WriteError when no node takes it."""
-        failures: list[str] = []
-        for _ in self._nodes:
-            node = self._nodes[self._at]
-            try:
-                self._send(node, mpub)
-            except NodeError as error:
-                if isinstance(error, RefusedError) and error.status in _OF_THE_REQUEST:
-                    raise WriteError(node, f"topic {mpub.topic}: {error.reason}") from error
-                failures.append(str(error))
-                self._at = (self._at + 1) % len(self._nodes)
-                continue
+        if not mpub.defer_ms:
+            self._post("/mpub", {"topic": mpub.topic, "binary": "true"}, mpub.body)
             self.message_count += mpub.message_count
             return
-        raise WriteError(",".join(self._nodes), f"topic {mpub.topic}: {'; '.join(failures)}")
+        for message in mpub.messages():  # NSQ has no MPUB with a delay
+            self._post("/pub", {"topic": mpub.topic, "defer": mpub.defer_ms}, message)
+            self.message_count += 1
 
-    def _send(self, node: str, mpub: Mpub) -> None:
-        client = client_for(node, self._access)
-        if not mpub.defer_ms:
-            client.request("POST", "/mpub", {"topic": mpub.topic, "binary": "true"}, mpub.body)
-            return
-        # NSQ has no MPUB with a delay.
-        for body in mpub.bodies():
-            client.request("POST", "/pub", {"topic": mpub.topic, "defer": mpub.defer_ms}, body)
+    def _post(self, path: str, params: Mapping[str, object], body: memoryview) -> None:
+        def send(node: str) -> None:
+            try:
+                client_for(node, self._access).request("POST", path, params, body)
+            except RefusedError as error:
+                if error.status in _OF_THE_REQUEST:
+                    raise refusal_of(error, str(params["topic"])) from error
+                raise
+
+        self._failover.run(send)
+
+
+def refusal_of(error: RefusedError, topic: str) -> WriteError:
+    """That messages were refused for what they are."""
+    reason = f"topic {topic}: {error.reason}"
+    if error.status == 413:
+        reason += (
+            " (a message is larger than its --max-msg-size, or maxRequestBytes than its --max-body-size)"
+        )
+    return WriteError(error.node, reason)

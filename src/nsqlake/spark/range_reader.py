@@ -5,9 +5,11 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from nsqlake.spark.decode import BlockDamageError, decode_run, find_runs
+from nsqlake.spark.blocks import BlockDamageError, find_runs
+from nsqlake.spark.decode import decode_run
 from nsqlake.spark.errors import DataLossError, NodeError
-from nsqlake.spark.node_client import Answer, RefusedError, client_for
+from nsqlake.spark.log_client import LogClient, RawBlocks
+from nsqlake.spark.offsets import SourceKey
 from nsqlake.spark.options import Access
 from nsqlake.spark.planning import LogRange
 
@@ -15,7 +17,7 @@ __all__ = ["RangeReader"]
 
 logger = logging.getLogger(__name__)
 
-_OFFSET_BITS = 54
+LEAST_REQUEST_BYTES = 64 * 1024
 _TRIES_BEFORE_DAMAGE = 2  # a block may also have been damaged on its way
 
 
@@ -27,78 +29,57 @@ class RangeReader:
     ) -> None:
         self._wanted, self._request_bytes = wanted, request_bytes
         self._fail_on_data_loss = fail_on_data_loss
-        self._client = client_for(wanted.node, access)
+        self._client = LogClient(SourceKey(wanted.topic, wanted.node), access)
         self._at = wanted.start
+        self._left_bytes = wanted.nbytes
         self._bad_reads = 0
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         while self._at < self._wanted.end:
-            answer = self._ask()
-            if answer is None:
-                continue
+            begin = self._at
             try:
-                yield from self._decode(answer, schema)
+                blocks = self._ask()
+                yield from self._decode(blocks, schema)
+            except DataLossError as loss:
+                self._lose(loss)
+                continue
             except BlockDamageError as error:
                 self._note_damage(error)
                 continue
             self._bad_reads = 0
-            next_ = int(answer.headers["x-nsq-next-offset"])
-            if next_ <= self._at and not answer.body:
-                raise NodeError(
-                    self._wanted.node, f"has nothing at offset {self._at} of {self._wanted.topic}"
-                )
-            self._at = max(self._at, next_)
+            self._left_bytes -= len(blocks.data)
+            self._at = max(self._at, blocks.next)
+            if self._at <= begin:
+                raise NodeError(self._wanted.node, f"has nothing at offset {begin} of {self._wanted.topic}")
 
-    def _decode(self, answer: Answer, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _ask(self) -> RawBlocks:
+        # About what is left and not more, or every small range of a large log would be sent megabytes.
+        nbytes = min(max(self._left_bytes, LEAST_REQUEST_BYTES), self._request_bytes)
+        skip_damaged = self._bad_reads >= _TRIES_BEFORE_DAMAGE
+        return self._client.read(self._wanted.log, self._at, nbytes, skip_damaged=skip_damaged)
+
+    def _decode(self, blocks: RawBlocks, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         wanted, begin = self._wanted, self._at
-        salt = int(answer.headers["x-nsq-log-salt"])
-        id_base = int(answer.headers["x-nsq-node-id"]) << _OFFSET_BITS
-        for run in find_runs(answer.body, salt, begin, wanted.end):
+        for run in find_runs(blocks.data, blocks.salt, begin, wanted.end):
             batch = decode_run(
                 run,
                 start=begin,
                 end=wanted.end,
                 schema=schema,
-                id_base=id_base,
+                id_base=blocks.id_base,
                 topic=wanted.topic,
                 node=wanted.node,
             )
-            self._at = int(run.offsets[-1]) + 1
+            self._at = run.end
             if batch.num_rows:
                 yield batch
 
-    def _ask(self) -> Answer | None:
-        """Raw blocks from where we are on; None when we had to go on elsewhere."""
-        verified = {"verified": "true"} if self._bad_reads >= _TRIES_BEFORE_DAMAGE else {}
-        params = {
-            "topic": self._wanted.topic,
-            "offset": self._at,
-            "max_bytes": self._request_bytes,
-            **verified,
-        }
-        try:
-            answer = self._client.request("GET", "/log/read", params)
-        except RefusedError as error:
-            self._refused(error)
-            return None
-        if answer.headers.get("x-nsq-log-uuid") != self._wanted.log:
-            raise self._loss("was deleted and made anew while it was read")
-        return answer
-
-    def _refused(self, error: RefusedError) -> None:
-        if error.code == "TOPIC_NOT_FOUND":
-            self._lose(f"was deleted; offsets {self._at} to {self._wanted.end} are gone", self._wanted.end)
-        elif error.code == "OFFSET_OUT_OF_RANGE":
-            first = int(self._client.get_json("/log/offsets", {"topic": self._wanted.topic})["first"])
-            self._lose(f"offsets {self._at} to {first} are no longer kept; see --retention-time", first)
-        else:
-            raise error
-
-    def _lose(self, reason: str, go_on_at: int) -> None:
-        if self._fail_on_data_loss or go_on_at <= self._at:
-            raise self._loss(reason)
-        logger.error("topic %s on node %s: %s", self._wanted.topic, self._wanted.node, reason)
-        self._at = min(go_on_at, self._wanted.end)
+    def _lose(self, loss: DataLossError) -> None:
+        if self._fail_on_data_loss:
+            raise loss
+        logger.error("%s", loss)
+        end = self._wanted.end
+        self._at = end if loss.resume is None else min(max(loss.resume, self._at + 1), end)
 
     def _note_damage(self, error: BlockDamageError) -> None:
         """Ask again; then have the node look, which skips and counts what is damaged on its disk."""
@@ -106,9 +87,8 @@ class RangeReader:
         if self._bad_reads > _TRIES_BEFORE_DAMAGE:
             raise NodeError(self._wanted.node, f"topic {self._wanted.topic}: {error}") from error
         if self._bad_reads == _TRIES_BEFORE_DAMAGE:
+            reason = f"the block at offset {error.offset} is damaged: {error.reason}"
+            loss = DataLossError(self._wanted.topic, self._wanted.node, reason)
             if self._fail_on_data_loss:
-                raise self._loss(f"the block at offset {error.offset} is damaged: {error.reason}")
-            logger.error("topic %s on node %s: %s", self._wanted.topic, self._wanted.node, error)
-
-    def _loss(self, reason: str) -> DataLossError:
-        return DataLossError(self._wanted.topic, self._wanted.node, reason)
+                raise loss from error
+            logger.error("%s", loss)

@@ -1,4 +1,4 @@
-"""A Spark session that works where it is started: this Python for its workers, loopback for a local master."""
+"""A Spark session that works where it starts: this Python for the workers, loopback for a local master."""
 
 import os
 import sys
