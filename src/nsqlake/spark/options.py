@@ -74,6 +74,7 @@ _READ_NAMES = (
     "maxRequestBytes",
     "walDir",
 )
+_LOG_ONLY_NAMES = ("startingOffsets", "startingTimestamp", "minPartitions", "maxRequestBytes")
 _NAMES = {name.lower(): name for name in (*_ACCESS_NAMES, *_READ_NAMES)}
 _WRITE_NAMES = {name.lower(): name for name in (*_ACCESS_NAMES, "topic", "delivery", "maxRequestBytes")}
 _NSQD_PORT, _NSQD_HTTPS_PORT, _LOOKUPD_PORT = 4151, 4152, 4161  # NSQ's defaults
@@ -256,6 +257,10 @@ def parse_read(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     mode = given.text("mode", "log")
     if mode not in ("log", "consume"):
         raise OptionError("mode", mode, "must be log or consume")
+    if mode == "consume":
+        _check_consume(given, topics, streaming=streaming)
+    elif given.has("walDir"):
+        raise OptionError("walDir", given.text("walDir"), "is for mode=consume only")
     return ReadOptions(
         access=parse_access(options),
         topics=topics,
@@ -272,6 +277,24 @@ def parse_read(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         request_bytes=given.integer("maxRequestBytes") or ReadOptions.request_bytes,
         wal_dir=given.text("walDir"),
     )
+
+
+def _check_consume(given: _Given, topics: tuple[str, ...], *, streaming: bool) -> None:
+    """A channel is no log: there are no offsets to choose among, and nothing to read twice."""
+    if not streaming:
+        raise OptionError("mode", "consume", "is for streams only")
+    for name in _LOG_ONLY_NAMES:
+        if given.has(name):
+            raise OptionError(name, None, "is for mode=log only: mode=consume takes what its channel gives")
+    if len(topics) != 1:
+        raise OptionError(
+            "topic", ",".join(topics) or None, "mode=consume takes exactly one topic, by its name"
+        )
+    for name in (topics[0], given.text("channel")):
+        if is_ephemeral(name):
+            raise OptionError(
+                "mode", "consume", f"{name} is ephemeral: what Spark has not got yet could be lost"
+            )
 
 
 def parse_write(options: Mapping[str, str], *, streaming: bool) -> WriteOptions:

@@ -1,70 +1,92 @@
 """Messages of a channel on their way into the folder: taken, kept alive, finished when Spark has them."""
 
 import threading
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from nsqlake.client import BlockingConsumer, Message
+from nsqlake.client import BlockingConsumer, ConnectError, Message
+from nsqlake.spark.consume.deliveries import Deliveries, Key
 from nsqlake.spark.errors import NodeError
 from nsqlake.spark.node_client import client_for
 from nsqlake.spark.options import Access, ReadOptions
 
-__all__ = ["Intake"]
+__all__ = ["DEFAULT_BATCH", "Intake"]
 
-DEFAULT_IN_FLIGHT = 2_500  # what nsqd allows one connection unless told otherwise
-START_LIMIT_S = 10.0
+DEFAULT_BATCH = 2_500  # what nsqd has in flight on one connection unless told otherwise
+KEPT_IDS = 200_000
+STOP_LIMIT_S = 1.0
 
 
 class Intake:
-    """A consumer on a loop of its own. Messages stay in flight, touched in time, until `finish`."""
+    """A consumer on a loop of its own. Messages stay in flight, touched in time, until `settle`."""
 
-    def __init__(self, options: ReadOptions, known_ids: set[str]) -> None:
-        self._known = known_ids
-        self._arrived: deque[Message] = deque()
-        self._came = threading.Event()
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._deliveries: Deliveries[Message] = Deliveries(KEPT_IDS)
+        self._changed = threading.Condition()  # guards the deliveries, which two threads use
         self._consumer = BlockingConsumer(
             options.topics[0],
             options.channel,
-            self._take,
+            self._arrive,
             **_addresses(options.access),
-            max_in_flight=options.max_messages or DEFAULT_IN_FLIGHT,
+            # Twice: the next batch comes while Spark works on this one.
+            max_in_flight=2 * (options.max_messages or DEFAULT_BATCH),
             max_attempts=0,
             auto_touch=True,
+            stop_timeout=STOP_LIMIT_S,
             user_agent="nsqlake.spark",
             **_credentials(options.access),
         )
-        self._consumer.start()
 
-    async def _take(self, message: Message) -> None:
+    def start(self) -> None:
+        try:
+            self._consumer.start(wait=True)
+        except ConnectError as error:
+            raise NodeError(
+                ",".join(self._options.access.nsqd or self._options.access.lookupd), str(error)
+            ) from error
+
+    def remember(self, number: int, keys: Iterable[Key]) -> None:
+        """Spark has this batch from before; call it before `start`."""
+        self._deliveries.remember(number, keys)
+
+    async def _arrive(self, message: Message) -> None:
         message.disable_auto_response()
-        if message.id.decode() in self._known:
-            message.finish()  # Spark has it from before a restart
-            return
-        self._arrived.append(message)
-        self._came.set()
-
-    def wait(self, limit_s: float) -> None:
-        """Until a message is there, or `limit_s`."""
-        self._came.wait(limit_s)
-
-    def take(self, most: int, max_bytes: int | None) -> list[Message]:
-        taken: list[Message] = []
-        nbytes = 0
-        while self._arrived and len(taken) < most and (max_bytes is None or nbytes < max_bytes):
-            message = self._arrived.popleft()
-            if not message.is_cancelled:  # else nsqd delivers it again anyway
-                taken.append(message)
-                nbytes += len(message.body)
-        if not self._arrived:
-            self._came.clear()
-        return taken
-
-    def finish(self, messages: Sequence[Message]) -> None:
-        for message in messages:
+        with self._changed:
+            is_wanted = self._deliveries.arrive(message)
+            if is_wanted:
+                self._changed.notify()
+        if not is_wanted:
             message.finish()
 
+    def next_batch(self, number: int, most: int, max_bytes: int | None, *, wait_s: float) -> list[Message]:
+        """What has come, or what comes first in `wait_s`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._deliveries.waiting, wait_s)
+            return self._deliveries.next_batch(number, most, max_bytes)
+
+    def settle(self, last: int) -> list[int]:
+        """Finish the messages of all batches up to `last`; returns batches that need not be kept any more."""
+        with self._changed:
+            done, dropped = self._deliveries.settle(last), self._deliveries.forget()
+        for message in done:
+            message.finish()
+        if done:
+            self._flush()
+        return dropped
+
+    def _flush(self) -> None:
+        # Spark may end this process next, and the consumer writes the FINs of a turn of its loop in the next.
+        self._consumer.stats()
+        self._consumer.stats()
+
     def close(self) -> None:
+        """Give back what Spark has not got."""
+        self._consumer.pause()
+        with self._changed:
+            unfinished = self._deliveries.unfinished()
+        for message in unfinished:
+            message.requeue(0, backoff=False)
         self._consumer.stop()
 
 
@@ -80,7 +102,7 @@ def _tcp_address(node: str, access: Access) -> str:
     port = info.get("tcp_port") if isinstance(info, dict) else None
     if not isinstance(port, int) or port <= 0:
         raise NodeError(node, "does not tell its TCP port by /info")
-    host = node.rpartition("://")[2].rpartition(":")[0] or node
+    host = node.rpartition("://")[2].rpartition(":")[0]
     return f"{host}:{port}"
 
 
