@@ -12,7 +12,8 @@ from nsqlake.spark.planning import LogSizes, Mark
 from tests.fakes.http_node import FakeHttpNode, Reply, http_node, json_reply
 
 LOG = "f00d"
-OUTSIDE = json_reply({"message": "OFFSET_OUT_OF_RANGE"}, 416, **{"X-Nsq-Log-First": "50"})
+OUTSIDE = json_reply({"message": "OFFSET_OUT_OF_RANGE"}, 416)
+BOUNDS = json_reply({"uuid": LOG, "first": 50, "next": 60})
 NO_TOPIC = json_reply({"message": "TOPIC_NOT_FOUND"}, 404)
 READ = {"X-Nsq-Log-Uuid": LOG, "X-Nsq-Next-Offset": "9", "X-Nsq-Log-Salt": "7", "X-Nsq-Node-Id": "3"}
 
@@ -77,17 +78,24 @@ def test_blocks_come_with_what_is_needed_to_read_them(node: FakeHttpNode) -> Non
 
 
 @pytest.mark.parametrize(
-    ("reply", "offset", "reason", "resume"),
+    ("bounds", "offset", "reason", "resume"),
     [
         (NO_TOPIC, 5, "was deleted; offsets from 5 on are gone", None),
-        (OUTSIDE, 5, "offsets 5 to 50 are no longer kept; see --retention-time", 50),
-        (OUTSIDE, 60, "ends before offset 60, which was there", None),
+        (BOUNDS, 5, "offsets 5 to 50 are no longer kept; see --retention-time", 50),
+        (BOUNDS, 61, "ends before offset 61, which was there", None),
+        (
+            json_reply({"uuid": "cafe", "first": 50, "next": 60}),
+            5,
+            "was deleted and made anew; offsets from 5 on are gone",
+            None,
+        ),
     ],
 )
 def test_what_is_gone_is_a_loss(
-    node: FakeHttpNode, reply: Reply, offset: int, reason: str, resume: int | None
+    node: FakeHttpNode, bounds: Reply, offset: int, reason: str, resume: int | None
 ) -> None:
-    node.answers["/log/read"] = node.answers["/log/index"] = reply
+    node.answers["/log/read"] = node.answers["/log/index"] = NO_TOPIC if bounds is NO_TOPIC else OUTSIDE
+    node.answers["/log/offsets"] = bounds
 
     for ask in (
         lambda: client(node).sizes(LOG, offset, offset + 1),

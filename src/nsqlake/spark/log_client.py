@@ -58,8 +58,9 @@ class LogClient:
         try:
             answer = self._get("/log/index", offset=start, end=end, step_bytes=STEP_BYTES)
         except RefusedError as error:
-            raise self._loss(error, start) or error from error
-        self._check(log, self._parse(lambda: answer["uuid"]), start)
+            raise self._loss(error, log, start) or error from error
+        if self._parse(lambda: answer["uuid"]) != log:
+            raise self._made_anew(start)
         return LogSizes(start, self._parse(lambda: [Mark(*map(int, mark)) for mark in answer["marks"]]))
 
     def read(self, log: str, offset: int, max_bytes: int, *, skip_damaged: bool) -> RawBlocks:
@@ -69,9 +70,10 @@ class LogClient:
         try:
             answer = self._client.request("GET", "/log/read", params)
         except RefusedError as error:
-            raise self._loss(error, offset) or error from error
+            raise self._loss(error, log, offset) or error from error
         headers = answer.headers
-        self._check(log, headers.get("x-nsq-log-uuid"), offset)
+        if headers.get("x-nsq-log-uuid") != log:
+            raise self._made_anew(offset)
         return self._parse(
             lambda: RawBlocks(
                 answer.body,
@@ -90,18 +92,19 @@ class LogClient:
         except (KeyError, TypeError, ValueError) as error:
             raise NodeError(self._key.node, "gave an answer that is not an nsqd's") from error
 
-    def _check(self, log: str, found: object, offset: int) -> None:
-        if found != log:
-            reason = f"was deleted and made anew; offsets from {offset} on are gone"
-            raise DataLossError(*self._key, reason)
+    def _made_anew(self, offset: int) -> DataLossError:
+        return DataLossError(*self._key, f"was deleted and made anew; offsets from {offset} on are gone")
 
-    def _loss(self, error: RefusedError, offset: int) -> DataLossError | None:
-        if error.code == "TOPIC_NOT_FOUND":
-            return DataLossError(*self._key, f"was deleted; offsets from {offset} on are gone")
-        if error.code != "OFFSET_OUT_OF_RANGE":
+    def _loss(self, error: RefusedError, log: str, offset: int) -> DataLossError | None:
+        """What a refusal means for who wanted to read at `offset`; None if it is about something else."""
+        if error.code not in ("TOPIC_NOT_FOUND", "OFFSET_OUT_OF_RANGE"):
             return None
-        first = self._parse(lambda: int(error.headers["x-nsq-log-first"]))
-        if offset >= first:
+        found = self.bounds()
+        if found is None:
+            return DataLossError(*self._key, f"was deleted; offsets from {offset} on are gone")
+        if found.log != log:
+            return self._made_anew(offset)
+        if offset >= found.first:
             return DataLossError(*self._key, f"ends before offset {offset}, which was there")
-        reason = f"offsets {offset} to {first} are no longer kept; see --retention-time"
-        return DataLossError(*self._key, reason, resume=first)
+        reason = f"offsets {offset} to {found.first} are no longer kept; see --retention-time"
+        return DataLossError(*self._key, reason, resume=found.first)

@@ -5,7 +5,7 @@ import logging
 from nsqlake.spark.advancing import Advance, Survey, advance, stop_at
 from nsqlake.spark.errors import DataLossError
 from nsqlake.spark.logs import Logs
-from nsqlake.spark.nodes import ask_each
+from nsqlake.spark.nodes import ask_each, find_nodes
 from nsqlake.spark.offsets import LogBounds, LogPosition, Positions, QueryOffset, SourceKey
 from nsqlake.spark.options import ReadOptions
 from nsqlake.spark.planning import LogSizes, cut_to_limits
@@ -43,6 +43,17 @@ class StreamPlanner:
         if begun.has_begun and ends == begun.positions:
             return begun
         return QueryOffset(ends, found.init)
+
+    def find_again(self, positions: Positions) -> dict[SourceKey, SourceKey]:
+        """The logs of a batch that was planned earlier, by where they were then: nodes may have moved."""
+        nodes = set(find_nodes(self._options.access))
+        found = {key: key for key in positions}
+        if not all(key.node in nodes for key in positions):
+            now = {(key.topic, each.log): key for key, each in self._logs.survey().bounds.items()}
+            for key, at in positions.items():
+                if key.node not in nodes:
+                    found[key] = now.get((key.topic, at.log), key)
+        return found
 
     def commit(self, positions: Positions) -> None:
         """Tell the nodes that all before is safely with Spark. Never raises and never hangs."""

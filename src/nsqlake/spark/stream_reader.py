@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 from nsqlake.spark.advancing import starts_of
 from nsqlake.spark.log_partitions import plan_partitions, read_partition
 from nsqlake.spark.logs import Logs
-from nsqlake.spark.offsets import QueryOffset
+from nsqlake.spark.offsets import Positions, QueryOffset
 from nsqlake.spark.options import ReadOptions
 from nsqlake.spark.stream_planner import StreamPlanner
 
@@ -70,7 +70,15 @@ class NsqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begun, ended = QueryOffset.decode(start), QueryOffset.decode(end)
-        return plan_partitions(Logs(self._options), self._options, starts_of(begun, ended), ended.positions)
+        starts = starts_of(begun, ended)
+        new = Positions((key, end) for key, end in ended.positions.items() if starts[key].offset < end.offset)
+        places = self._planner.find_again(new)
+        return plan_partitions(
+            Logs(self._options),
+            self._options,
+            Positions((places[key], starts[key]) for key in new),
+            Positions((places[key], end) for key, end in new.items()),
+        )
 
     def commit(self, end: dict[str, Any]) -> None:
         self._planner.commit(QueryOffset.decode(end).positions)
