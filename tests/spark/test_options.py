@@ -204,7 +204,8 @@ _SHAPE = 'must be earliest, latest, channel, or like {"topic": {"host:4151": 123
         ({"topic": "a b"}, "option topic 'a b': is no valid topic name"),
         ({"topic": " , "}, "option topic '': names no topic"),
         ({"channel": "a b"}, "option channel 'a b': is no valid channel name"),
-        ({"mode": "consume"}, "option channel: is needed for mode=consume and startingOffsets=channel"),
+        ({"mode": "consume"}, "option mode 'consume': is for streams only"),
+        ({"walDir": "/wal"}, "option walDir '/wal': is for mode=consume only"),
         (
             {"startingOffsets": "channel"},
             "option channel: is needed for mode=consume and startingOffsets=channel",
@@ -306,3 +307,29 @@ def test_long_values_are_cut_in_errors() -> None:
         read(mode="x" * 10_000)
 
     assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"channel": ""}, "option channel: is needed for mode=consume and startingOffsets=channel"),
+        (
+            {"startingOffsets": "earliest"},
+            "option startingOffsets: is for mode=log only: mode=consume takes what its channel gives",
+        ),
+        (
+            {"minPartitions": "4"},
+            "option minPartitions: is for mode=log only: mode=consume takes what its channel gives",
+        ),
+        ({"topic": "a,b"}, "option topic 'a,b': mode=consume takes exactly one topic, by its name"),
+        (
+            {"channel": "c#ephemeral"},
+            "option mode 'consume': c#ephemeral is ephemeral: what Spark has not got yet could be lost",
+        ),
+    ],
+)
+def test_what_consuming_cannot_do_is_refused(options: dict[str, str], text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        read(streaming=True, mode="consume", **{"channel": "c", **options})
+
+    assert str(caught.value) == text

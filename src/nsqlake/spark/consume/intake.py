@@ -30,7 +30,7 @@ class Intake:
             self._arrive,
             **_addresses(options.access),
             # Twice: the next batch comes while Spark works on this one.
-            max_in_flight=2 * (options.max_messages or DEFAULT_BATCH),
+            max_in_flight=2 * options.max_messages if options.max_messages else DEFAULT_BATCH,
             max_attempts=0,
             auto_touch=True,
             stop_timeout=STOP_LIMIT_S,
