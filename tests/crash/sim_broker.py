@@ -105,6 +105,7 @@ class SimBroker:
         clean, names = self.data.open()
         self.data.mark_start()
         self.broker.load(names, clean=clean)
+        self.run(self.broker.transactions.finish_committed())
         self._taken.clear()
         self.settle()
 
@@ -174,7 +175,7 @@ class SimBroker:
         due_ns = self.now_ns + delay_ns if delay_ns else 0
         life = self.life(name)
         # Entered first: while it is being written, a part of it may already be found.
-        block = Block(topic.log.next, bodies, due_ns, self.now)
+        block = Block(topic.log.end, bodies, due_ns, self.now)
         life.blocks.append(block)
         try:
             base = topic.core.publish(**framed(bodies), timestamp_ns=self.now_ns, due_ns=due_ns)

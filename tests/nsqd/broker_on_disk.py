@@ -67,6 +67,7 @@ class BrokerOnDisk:
         clean, names = data.open()
         data.mark_start()
         self.broker.load(names, clean=clean)
+        self.run(self.broker.transactions.finish_committed())
         self.settle()
 
     def kill_and_start(self) -> None:

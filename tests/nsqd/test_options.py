@@ -32,6 +32,9 @@ OWN_FLAGS = {
     "lookupd-tls-root-ca-file",
     "lookupd-tls-cert",
     "lookupd-tls-key",
+    "max-txn-bytes",
+    "txn-timeout",
+    "txn-retention",
 }
 NSQ_FLAGS = (
     "version config log-level log-prefix verbose node-id worker-id tcp-address http-address https-address "

@@ -107,7 +107,8 @@ def _curl(endpoint: Endpoint) -> str:
     url = BASE + path + ("?" + "&".join(query) if query else "")
     words = ["curl"] if endpoint.method == "GET" else ["curl", "-X", endpoint.method]
     if endpoint.body is not None and endpoint.body.example is not None:
-        words += ["--data-binary", _quoted(str(endpoint.body.example))]
+        example = endpoint.body.example
+        words += ["--data-binary", _quoted(example if isinstance(example, str) else json.dumps(example))]
     return " ".join([*words, shlex.quote(url)])
 
 

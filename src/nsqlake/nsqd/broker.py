@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from random import random
 from time import monotonic_ns
 
@@ -29,6 +30,8 @@ from nsqlake.nsqd.stats.latency import LatencyRecorder
 from nsqlake.nsqd.stats.timings import Timings
 from nsqlake.nsqd.topic_loader import LoadedTopic, TopicLoader, describe_report, describe_totals
 from nsqlake.nsqd.topic_store import ChannelState
+from nsqlake.nsqd.transactions.store import TransactionStore
+from nsqlake.nsqd.transactions.transactions import Transactions
 from nsqlake.nsqd.turn import Turn
 from nsqlake.runtime.clock import Clock
 from nsqlake.topiclog.errors import TopicLogError, describe
@@ -72,6 +75,13 @@ class Broker:
         self.draining = False
         self.on_drain: list[Callable[[], None]] = []  # called once, when draining begins
         self.letters = DeadLetters(self, clock)
+        self.transactions = Transactions(
+            self,
+            TransactionStore(data.files, data.path),
+            clock=clock,
+            executor=executor,
+            options=options,
+        )
         turn.on_dead = self.letters.collect
         turn.write_times = self.timings.write
         self.retention = RetentionPolicies(
@@ -97,8 +107,8 @@ class Broker:
     @property
     def health(self) -> str:
         """ "" while all is well, else what someone must look at."""
-        if self.failure:
-            return self.failure
+        if self.failure or self.transactions.failure:
+            return self.failure or self.transactions.failure
         return next((f"{topic}: {topic.failure}" for topic in self.topics.values() if topic.failure), "")
 
     def now_ns(self) -> int:
@@ -108,9 +118,11 @@ class Broker:
 
     def load(self, names: list[str], *, clean: bool) -> None:
         now_ns = self._clock.now_ns()
+        self.transactions.load()
         for name in names:
             try:
-                loaded = self._loader.load(name, now_ns, clean=clean)
+                hide = partial(self.transactions.hide, name)
+                loaded = self._loader.load(name, now_ns, clean=clean, hide=hide)
             except (OSError, TopicLogError) as error:
                 logger.error("TOPIC(%s): cannot be opened, left as it is: %s", name, error)
                 self.broken[name] = _reason(error)
@@ -237,7 +249,7 @@ class Broker:
 
     def _remove_files(self, topic: LiveTopic) -> None:
         assert topic.log is not None
-        hidden = self._data.hide(topic.name, secrets.token_hex(8), topic.log.next)
+        hidden = self._data.hide(topic.name, secrets.token_hex(8), topic.log.end)
         with suppress(OSError):
             topic.log.delete()  # closes it; its files went with their directory
         self._data.remove(hidden)
@@ -464,7 +476,7 @@ class Broker:
     @property
     def is_busy(self) -> bool:
         """Whether something is under way that must be awaited before the end."""
-        busy = self._creating or self._deleting or self.letters.is_busy
+        busy = self._creating or self._deleting or self.letters.is_busy or self.transactions.is_busy
         return bool(busy) or any(topic.is_busy for topic in self.topics.values())
 
 

@@ -21,7 +21,7 @@ def close_files(topics: Iterable[LiveTopic], data: DataStore) -> bool:
             continue
         topic.report_damage()
         went_well = _quietly(topic, topic.log.close) and went_well
-        data.high_water = max(data.high_water, topic.log.next)
+        data.high_water = max(data.high_water, topic.log.end)
         for channel in topic.channels.values():
             went_well = _quietly(topic, partial(_close_journal, channel)) and went_well
     return went_well

@@ -105,6 +105,7 @@ class Daemon:
             self._server = Server(options, self.broker, clock, self.tasks, tls=self._tls, auth=self._auth)
             self._load()
             undo.pop_all()
+        await self.broker.transactions.finish_committed()
         warn_if_open(options)
         self._warn_of_unknown_experiments(options)
         self.tasks.keep(lambda: keep_synced(self.broker, options), "sync")

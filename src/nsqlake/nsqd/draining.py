@@ -1,8 +1,9 @@
 """Draining: nothing new comes in, consumers take what is there, and then the daemon may go.
 
 Everything that some consumer could still take is waited for: what channels hold, in flight and deferred
-messages included, and what flows to the channels of a paused topic once it is unpaused. Messages of a topic
-without channels and dead letters are on disk and stay there: nobody is about to read them.
+messages included, what flows to the channels of a paused topic once it is unpaused, and transactions that
+are committed and not in the logs yet. Messages of a topic without channels and dead letters are on disk and
+stay there: nobody is about to read them.
 """
 
 import asyncio
@@ -36,8 +37,10 @@ async def wait_drained(broker: "Broker") -> None:
     logger.info("NSQ: drained")
 
 
-def undrained(broker: "Broker") -> Iterator[LiveTopic | LiveChannel]:
+def undrained(broker: "Broker") -> Iterator[LiveTopic | LiveChannel | str]:
     """Who has messages that a consumer may yet take."""
+    for txn in broker.transactions.undone:
+        yield f"TXN({txn})"
     for topic in broker.topics.values():
         channels = [channel for channel in topic.channels.values() if not _keeps_dead_letters(channel)]
         if channels and (topic.core.depth or topic.gathering):

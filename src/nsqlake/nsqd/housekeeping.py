@@ -39,6 +39,7 @@ async def keep_house(broker: Broker, options: NsqdOptions) -> None:
 async def keep_house_once(broker: Broker, options: NsqdOptions) -> None:
     await run_in_slices(_tidy_all(broker, broker.now_ns()))
     broker.letters.retry()
+    broker.transactions.tidy()
     _limit_memory(broker, options.mem_bytes)
 
 
@@ -75,4 +76,4 @@ def _limit_memory(broker: Broker, limit_bytes: int) -> None:
         if total <= limit_bytes:
             return
         total -= log.memory_bytes
-        log.trim_memory(log.next)
+        log.trim_memory(log.end)

@@ -206,6 +206,31 @@ class NsqdOptions(msgspec.Struct, frozen=True, kw_only=True):
             "may be given several times, the first match counts",
         ),
     ] = ()
+    max_txn_bytes: Annotated[
+        int,
+        _storage(
+            "max-txn-bytes",
+            INT,
+            "bytes that all transactions may have staged and not committed; 0 for any number",
+            NOT_NEGATIVE,
+        ),
+    ] = 4 * 1024**3
+    txn_timeout_ns: Annotated[
+        int,
+        _storage(
+            "txn-timeout", DURATION, "time after which a transaction nobody commits is dropped", POSITIVE
+        ),
+    ] = HOUR_NS
+    txn_retention_ns: Annotated[
+        int,
+        _storage(
+            "txn-retention",
+            DURATION,
+            "time for which a producer's last committed transaction is remembered, so that it is not "
+            "taken for a new one when it is sent again",
+            POSITIVE,
+        ),
+    ] = 30 * 24 * HOUR_NS
     max_topics: Annotated[
         int, _storage("max-topics", INT, "topics this node holds at once; 0 for any number", NOT_NEGATIVE)
     ] = 0

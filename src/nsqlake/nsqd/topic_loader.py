@@ -86,7 +86,16 @@ class TopicLoader:
             raise
         return LoadedTopic(self.make_core(name, log), store, log, report, {})
 
-    def load(self, name: str, now_ns: int, *, clean: bool, given_out: int = 0) -> LoadedTopic:
+    def load(
+        self,
+        name: str,
+        now_ns: int,
+        *,
+        clean: bool,
+        given_out: int = 0,
+        hide: Callable[[TopicLog, int], None] | None = None,
+    ) -> LoadedTopic:
+        """`hide` may hold back messages from an offset on before any flow; it hears up to where some did."""
         store = self._data.store(name)
         store.prepare()
         log, report = self._open_log(store, now_ns, clean=clean, given_out=given_out)
@@ -108,14 +117,16 @@ class TopicLoader:
         if report.is_new and state_was_there:
             report.is_replaced = True
             report.note_missing(min([state.fanout, *cursors]), known)
-        if known > log.next:
+        if known > log.end:
             # The end of the log is gone. Its offsets were given out, and channels take them for done.
             log.close()
-            again = self.load(name, now_ns, clean=False, given_out=known)
+            again = self.load(name, now_ns, clean=False, given_out=known, hide=hide)
             again.report.include(report)
             return again
         _remove_orphans(store, journals, channels)
         core.move_unused_origin()
+        if hide is not None:
+            hide(log, known)
         core.flow(now_ns)
         for loaded in core.channels.values():
             loaded.recover(now_ns)

@@ -146,6 +146,15 @@ class MemoryLog:
             offset = span.end
         return self.next
 
+    def size_marks(self, start: int, stop: int, step_bytes: int, most: int) -> list[tuple[int, int, int]]:
+        """As a log on disk has them; a memory log is small, so there is one mark only, at the end."""
+        nbytes = 0
+        at = max(start, self.first)
+        while at < stop and (span := self._tail.find(at)) is not None:
+            nbytes += span.nbytes
+            at = span.end
+        return [(stop, nbytes, self.count(start, stop))]
+
     def take_damage(self) -> list[Damage]:
         return []
 

@@ -70,8 +70,13 @@ class RawBlocks:
         self.parts = []
 
 
-def find_raw_blocks(files: Files, segments: SegmentList, offset: int, max_bytes: int) -> RawBlocks:
-    """The blocks from the one that holds `offset` on, up to `max_bytes` but at least one if there is any."""
+def find_raw_blocks(
+    files: Files, segments: SegmentList, offset: int, max_bytes: int, limit: int | None = None
+) -> RawBlocks:
+    """The blocks from the one that holds `offset` on, up to `max_bytes` but at least one if there is any.
+
+    None that begins at or behind the offset `limit`.
+    """
     blocks = RawBlocks(offset, files)
     for segment in segments.all[segments.start_at(offset) :]:
         start = segment.index.find(offset)
@@ -80,6 +85,8 @@ def find_raw_blocks(files: Files, segments: SegmentList, offset: int, max_bytes:
         stop = _stop_within(segment, start, max_bytes)
         if not blocks.parts:
             stop = max(stop, start + 1)
+        if limit is not None:
+            stop = min(stop, segment.index.find(limit))
         if stop > start:
             max_bytes -= blocks.add(segment, start, stop)
         if stop < len(segment.index) or blocks.file_count == MAX_FILES:

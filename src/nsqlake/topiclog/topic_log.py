@@ -21,6 +21,7 @@ from nsqlake.topiclog.recovery import Recovered, RecoveryReport, recover
 from nsqlake.topiclog.retention import RetentionPolicy
 from nsqlake.topiclog.segment import EPOCH_JUMP, Segment, index_path
 from nsqlake.topiclog.segment_list import SegmentList
+from nsqlake.topiclog.size_marks import size_marks
 from nsqlake.topiclog.sync_job import SyncJob, SyncState, write_index
 from nsqlake.topiclog.tail_cache import TailCache
 from nsqlake.topiclog.writer import SegmentWriter
@@ -36,7 +37,9 @@ class TopicLog:
     ) -> None:
         """Use `open`."""
         self.path = path
-        self.next = next_  # the offset the next message gets
+        self.end = next_  # the offset the next message gets
+        self.next = next_  # where readers have to stop: `end`, or less while something is held back
+        self.is_held = False
         self._files = files
         self._identity = identity
         self._segments = SegmentList(files, found.segments, next_)
@@ -192,7 +195,7 @@ class TopicLog:
         """
         if self._is_closed:
             raise LogClosedError(self.path)
-        base = self.next
+        base = self.end
         head, written = encode_block(
             records,
             count,
@@ -206,7 +209,7 @@ class TopicLog:
         )
         segment, position = self._writer.append(head, written, base)
         segment.index.add(base, position, count, timestamp_ns, due_ns)
-        self.next = base + count
+        self._advance(base + count)
         self._sync.dirty_messages += count
         self._tail.add(Span(base, count, record_size, records, 0, record_size, starts, timestamp_ns, due_ns))
         return base
@@ -217,15 +220,36 @@ class TopicLog:
         size = BLOCK_HEADER.size + len(record)
         if self._is_closed or active is None or not self._writer.has_room(active, size):
             return self.append(record, 1, timestamp_ns=timestamp_ns, record_size=len(record))
-        base = self.next
+        base = self.end
         head = encode_single_head(record, base, self._identity.salt, timestamp_ns)
         position = active.size
         self._writer.write(active, head, record, size)
         active.index.add(base, position, 1, timestamp_ns, 0)
-        self.next = base + 1
+        self.end = base + 1
+        if not self.is_held:
+            self.next = base + 1
         self._sync.dirty_messages += 1
         self._tail.add(Span(base, 1, len(record), record, 0, len(record), None, timestamp_ns))
         return base
+
+    def _advance(self, end: int) -> None:
+        self.end = end
+        if not self.is_held:
+            self.next = end
+
+    def hold(self, offset: int) -> None:
+        """What lies at or behind `offset`, and what is appended, is for nobody's eyes until `release`.
+
+        There is something: so whoever appends sees by its offset that it is not the next one to be read.
+        """
+        assert offset < self.end
+        self.is_held = True
+        self.next = min(self.next, offset)
+
+    def release(self) -> None:
+        """Let readers see, all at once, what was held back."""
+        self.is_held = False
+        self.next = self.end
 
     def read(self, offset: int) -> Span | None:
         """The span that holds the first message at or after `offset`, None when there is none."""
@@ -262,7 +286,8 @@ class TopicLog:
         while verified and (found := self._reader.locate(offset)) is not None:
             if self._reader.read_block(*found) is not None:
                 break
-        blocks = find_raw_blocks(self._files, self._segments, offset, max_bytes)
+        limit = self.next if self.is_held else None
+        blocks = find_raw_blocks(self._files, self._segments, offset, max_bytes, limit)
         if not blocks.parts:
             # What was skipped at the start of an epoch, or lost, never comes: a reader has to get over it.
             blocks.base = blocks.next = self.next
@@ -271,7 +296,7 @@ class TopicLog:
     @property
     def origin(self) -> int:
         """What `is_whole_since` takes for the beginning of a log that holds nothing yet."""
-        return self.next - EPOCH_JUMP * (self.epoch - 1)
+        return self.end - EPOCH_JUMP * (self.epoch - 1)
 
     def is_whole_since(self, origin: int) -> bool:
         """Whether nothing was ever removed from the beginning of a log that had this `origin`."""
@@ -306,7 +331,7 @@ class TopicLog:
         """The first offset whose block is of `timestamp_ns` or later; `next` when all are older."""
         for segment in self._segments.all:
             if segment.index.newest_ns >= timestamp_ns and len(segment.index):
-                return self._offset_in(segment, timestamp_ns)
+                return min(self._offset_in(segment, timestamp_ns), self.next)
         return self.next
 
     def _offset_in(self, segment: Segment, timestamp_ns: int) -> int:
@@ -323,6 +348,10 @@ class TopicLog:
                 high = middle
         return segment.index.offset(low) if low < len(segment.index) else segment.end
 
+    def size_marks(self, start: int, stop: int, step_bytes: int, most: int) -> list[tuple[int, int, int]]:
+        """See `size_marks`: where about every `step_bytes` of blocks end, by the index alone."""
+        return size_marks(self._segments.between(start, stop), start, stop, step_bytes, most)
+
     def take_damage(self) -> list[Damage]:
         """What reading found damaged since this was last called."""
         return self._damage.take()
@@ -336,7 +365,7 @@ class TopicLog:
         """What has to be synced now, to be run on another thread; None when nothing, or one is running."""
         if self._is_closed:
             return None
-        return self._sync.begin(self._segments.active, self.next)
+        return self._sync.begin(self._segments.active, self.end)
 
     def end_sync(self, job: SyncJob, error: OSError | None) -> None:
         """Take note of how `job` ended. After a failed sync nobody knows what is on the disk: no retry."""
@@ -359,7 +388,7 @@ class TopicLog:
         segments = self._segments
         retired = self._remove(segments.removable(needed, policy))
         active = segments.active
-        if active is not None and self._has_to_roll(active, needed, policy) and self._writer.roll(self.next):
+        if active is not None and self._has_to_roll(active, needed, policy) and self._writer.roll(self.end):
             retired += self._remove(segments.removable(needed, policy))
         for _path, end in retired:
             self._sync.directory_changed = True

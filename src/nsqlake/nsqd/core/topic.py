@@ -26,6 +26,7 @@ class WritableLog(Log, SeekableLog, Protocol):
     @property
     def origin(self) -> int: ...
     def read_block(self, offset: int) -> Span | None: ...
+    def size_marks(self, start: int, stop: int, step_bytes: int, most: int) -> list[tuple[int, int, int]]: ...
     def raw_blocks(self, offset: int, max_bytes: int, *, verified: bool = False) -> RawBlocks: ...
     def append(
         self,
@@ -128,6 +129,11 @@ class Topic:
         elif self.channels and not self.is_paused:
             self.backlog.fanout = base + 1
             self.backlog.flowed += 1
+
+    def note_published(self, records: bytes, count: int) -> None:
+        """Messages were appended to the log that do not flow yet."""
+        self.message_count += count
+        self.message_bytes += len(records) - 4 * count
 
     def flow(self, now_ns: int) -> None:
         """Let messages flow to the channels, if they may."""

@@ -13,12 +13,17 @@ __all__ = [
     "DeferredMessageAnswer",
     "DrainAnswer",
     "ErrorAnswer",
+    "LogIndexAnswer",
     "LogOffsetsAnswer",
     "MaxAttemptsAnswer",
     "MessageAnswer",
     "MovedAnswer",
     "PeekAnswer",
     "ReplayedAnswer",
+    "TxnCommitAnswer",
+    "TxnPartAnswer",
+    "TxnStageAnswer",
+    "TxnStateAnswer",
 ]
 
 
@@ -39,9 +44,27 @@ class LogOffsetsAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     uuid: str
     epoch: int
     salt: int  # what the checksum of every block begins with
+    node_id: int  # a message's id is this number and its offset: node_id << 54 | offset, in 16 hex digits
     retention_time: int
     retention_bytes: int
     at: int | UnsetType = UNSET  # the first offset of the time that was asked for
+
+
+class LogIndexAnswer(msgspec.Struct, kw_only=True):
+    """How the bytes of a range of a log are spread over its offsets.
+
+    Each mark is an offset, and the bytes of blocks and the messages between the start of the range and it.
+    """
+
+    topic: str
+    uuid: str
+    epoch: int
+    first: int
+    next: int
+    node_id: int
+    start: int
+    end: int
+    marks: list[tuple[int, int, int]]
 
 
 class MovedAnswer(msgspec.Struct):
@@ -135,3 +158,38 @@ class DrainAnswer(msgspec.Struct):
     """Whether the daemon takes no more messages and stops when the last one is finished."""
 
     draining: bool
+
+
+class TxnStageAnswer(msgspec.Struct):
+    """`already` when the messages were kept before, or the transaction is committed."""
+
+    already: bool
+
+
+class TxnCommitAnswer(msgspec.Struct):
+    """`already` when it was committed before; then nothing was done, and `messages` is 0.
+
+    `lost` is how many of its messages were damaged on the disk before they came to their logs.
+    """
+
+    already: bool
+    messages: int
+    lost: int
+
+
+class TxnPartAnswer(msgspec.Struct):
+    """What one attempt of one part has staged."""
+
+    part: int
+    attempt: int
+    records: int
+    messages: int
+    bytes: int
+
+
+class TxnStateAnswer(msgspec.Struct, kw_only=True):
+    """`committed` means decided, but not in the logs yet; `done` that it, or a later one, is."""
+
+    txn: str
+    state: Literal["open", "committed", "done", "unknown"]
+    parts: list[TxnPartAnswer]

@@ -17,6 +17,7 @@ from nsqlake.nsqd.http import (
     replay_endpoints,
     stats_endpoints,
     topic_endpoints,
+    txn_endpoints,
 )
 from nsqlake.nsqd.http.endpoints import Endpoint
 from nsqlake.nsqd.http.guard import Guard
@@ -41,6 +42,7 @@ SOURCES: tuple[Callable[[Services], list[Endpoint]], ...] = (
     message_endpoints.endpoints,
     deferred_endpoints.endpoints,
     dead_letter_endpoints.endpoints,
+    txn_endpoints.endpoints,
     drain_endpoint.endpoints,
     openapi.endpoints,
 )
@@ -50,10 +52,11 @@ class HttpApi:
     """`endpoints` is the whole table, deprecated aliases included; `router` serves it."""
 
     def __init__(self, services: Services) -> None:
+        services.identities = _identities(services)
         rows = [endpoint for source in SOURCES for endpoint in source(services)]
         self.endpoints: list[Endpoint] = [each for row in rows for each in row.with_aliases()]
         services.endpoints = self.endpoints
-        guard = Guard(_identities(services))
+        guard = Guard(services.identities)
         self.router = Router(each.route(guard.protect(each)) for each in self.endpoints)
 
 

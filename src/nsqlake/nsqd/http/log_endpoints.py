@@ -5,8 +5,8 @@ from collections.abc import Awaitable
 
 import msgspec
 
-from nsqlake.nsqd.core.seeking import SeekKind, SeekTarget, SeekTargetError
-from nsqlake.nsqd.http.answers import LogOffsetsAnswer
+from nsqlake.nsqd.core.seeking import SeekKind, SeekTarget, SeekTargetError, check_offset
+from nsqlake.nsqd.http.answers import LogIndexAnswer, LogOffsetsAnswer
 from nsqlake.nsqd.http.arguments import find_topic, flag, integer, topic_name
 from nsqlake.nsqd.http.endpoints import BYTES, JSON, TOPIC, Access, Endpoint, Kind, Parameter, Reply
 from nsqlake.nsqd.http.log_watch import LogWatch
@@ -23,6 +23,8 @@ __all__ = ["MAX_OFFSET", "LogReading", "endpoints"]
 MAX_OFFSET = 2**54 - 1
 DEFAULT_RAW_BYTES = 4 * 1024 * 1024
 MAX_WAIT_MS = 30_000
+DEFAULT_STEP_BYTES = 1024 * 1024
+MAX_MARKS = 10_000
 READ_DEADLINE_S = 45.0
 
 _NANOSECONDS = re.compile(r"[0-9]{1,19}")
@@ -59,10 +61,24 @@ VERIFIED = Parameter(
     example="true",
     description="Skip damaged blocks in front: for a reader that found the first one's checksum wrong.",
 )
+END = Parameter(
+    name="end",
+    kind=Kind.INTEGER,
+    example="1731700001000000",
+    description="Where the range ends; the end of the log unless told.",
+)
+STEP_BYTES = Parameter(
+    name="step_bytes",
+    kind=Kind.INTEGER,
+    example="1048576",
+    description=f"How far apart the marks are, {DEFAULT_STEP_BYTES} unless told; further if there would be "
+    f"more than {MAX_MARKS}.",
+)
 READ_HEADERS = {
     "X-Nsq-Log-Uuid": "Which log this is: another one has other offsets.",
     "X-Nsq-Log-Salt": "What the checksum of every block begins with.",
     "X-Nsq-Log-Epoch": "Grows with every unclean stop of the daemon.",
+    "X-Nsq-Node-Id": "A message id is this number << 54 | offset, as 16 hex digits.",
     "X-Nsq-Log-First": "Where the log begins.",
     "X-Nsq-Log-Next": "Where the log ends.",
     "X-Nsq-First-Offset": "The offset of the first message sent, below the one asked for if its "
@@ -76,6 +92,7 @@ class LogReading:
 
     def __init__(self, services: Services) -> None:
         self._broker = services.broker
+        self._node_id = services.options.node_id
         self._watch = LogWatch(services.broker)
 
     def offsets(self, request: Request) -> Response:
@@ -91,6 +108,7 @@ class LogReading:
                 uuid=found.uuid,
                 epoch=found.epoch,
                 salt=found.salt,
+                node_id=self._node_id,
                 retention_time=kept.time_ns,
                 retention_bytes=kept.nbytes,
                 at=msgspec.UNSET if found.at is None else found.at,
@@ -107,14 +125,37 @@ class LogReading:
         if wait_ms and not blocks.nbytes:
             blocks.release()
             return self._read_later(topic, blocks.next, max_bytes, wait_ms)
-        return _raw_response(topic, blocks)
+        return _raw_response(topic, blocks, self._node_id)
+
+    async def index(self, request: Request) -> Response:
+        topic = find_topic(self._broker, topic_name(request))
+        log = topic.core.log
+        offset = integer(request, "offset", most=MAX_OFFSET)
+        end = min(integer(request, "end", log.next, most=MAX_OFFSET), log.next)
+        step = integer(request, "step_bytes", DEFAULT_STEP_BYTES, least=1, most=MAX_OFFSET)
+        with within_log():
+            check_offset(log, offset)
+        marks = log.size_marks(offset, end, step, MAX_MARKS)
+        return json_response(
+            LogIndexAnswer(
+                topic=topic.name,
+                uuid=log.uuid.hex(),
+                epoch=log.epoch,
+                first=log.first,
+                next=log.next,
+                node_id=self._node_id,
+                start=offset,
+                end=end,
+                marks=marks,
+            )
+        )
 
     async def _read_later(self, topic: LiveTopic, offset: int, max_bytes: int, wait_ms: int) -> Response:
         await self._watch.wait(topic, offset, wait_ms / 1e3)
         if topic.core.is_closed:
             raise HttpError(404, "TOPIC_NOT_FOUND")
         with within_log():
-            return _raw_response(topic, log_blocks(topic, offset, max_bytes))
+            return _raw_response(topic, log_blocks(topic, offset, max_bytes), self._node_id)
 
 
 def _timestamp_ns(request: Request) -> int | None:
@@ -133,12 +174,13 @@ def _timestamp_ns(request: Request) -> int | None:
     return target.value
 
 
-def _raw_response(topic: LiveTopic, blocks: RawBlocks) -> Response:
+def _raw_response(topic: LiveTopic, blocks: RawBlocks, node_id: int) -> Response:
     log = topic.core.log
     headers: Headers = (
         ("X-Nsq-Log-Uuid", log.uuid.hex()),
         ("X-Nsq-Log-Salt", str(log.salt)),
         ("X-Nsq-Log-Epoch", str(log.epoch)),
+        ("X-Nsq-Node-Id", str(node_id)),
         ("X-Nsq-Log-First", str(log.first)),
         ("X-Nsq-Log-Next", str(log.next)),
         ("X-Nsq-First-Offset", str(blocks.base)),
@@ -151,7 +193,33 @@ def _raw_response(topic: LiveTopic, blocks: RawBlocks) -> Response:
 
 def endpoints(services: Services) -> list[Endpoint]:
     reading = LogReading(services)
-    return [_offsets_endpoint(reading), _read_endpoint(reading)]
+    return [_offsets_endpoint(reading), _read_endpoint(reading), _index_endpoint(reading)]
+
+
+def _index_endpoint(reading: LogReading) -> Endpoint:
+    return Endpoint(
+        method="GET",
+        path="/log/index",
+        handler=reading.index,
+        access=Access.SUBSCRIBE,
+        tag="log",
+        summary="How the bytes of a topic's log are spread over its offsets",
+        description="For whoever wants to read a range in parts of about equal size: a mark about every "
+        "`step_bytes`, at the start of a block, and one at the end.",
+        parameters=(TOPIC, OFFSET, END, STEP_BYTES),
+        replies={200: Reply(description="Marks.", content_type=JSON, schema=ref(LogIndexAnswer))},
+        errors=(
+            (400, "MISSING_ARG_TOPIC"),
+            (400, "INVALID_TOPIC"),
+            (404, "TOPIC_NOT_FOUND"),
+            (400, "MISSING_ARG_OFFSET"),
+            (400, "INVALID_ARG_OFFSET"),
+            (400, "INVALID_ARG_END"),
+            (400, "INVALID_ARG_STEP_BYTES"),
+            OUTSIDE,
+            *UNAVAILABLE,
+        ),
+    )
 
 
 def _offsets_endpoint(reading: LogReading) -> Endpoint:

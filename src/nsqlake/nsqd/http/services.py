@@ -13,6 +13,7 @@ from nsqlake.runtime.tasks import TaskSupervisor
 
 if TYPE_CHECKING:
     from nsqlake.nsqd.auth import AuthServers
+    from nsqlake.nsqd.http.identities import Identities
     from nsqlake.nsqd.lookup.announcements import Announcements
 
 __all__ = ["Services"]
@@ -35,6 +36,7 @@ class Services:
     tcp_port: int
     http_port: int
     https_port: int
+    identities: "Identities | None" = None  # None when nobody has to say who they are
     endpoints: list[Endpoint] = field(default_factory=list)  # all of them, once the API is made
 
     @property

@@ -88,6 +88,7 @@ class NsqdCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._node()
         yield from self._storage()
+        yield from self._transactions()
         yield from self._histograms()
         for figure in _TOPIC:
             yield _figure_family("nsqd_topic", figure, self._topics)
@@ -131,6 +132,23 @@ class NsqdCollector(Collector):
         )
         for name, text, value in figures:
             yield GaugeMetricFamily(f"nsqd_{name}", text, value=value)
+
+    def _transactions(self) -> Iterator[Metric]:
+        found = self._observed.transactions
+        gauges = (
+            ("open", "Transactions that are staged or not in the logs yet.", found.open),
+            ("stalled", "Committed transactions that cannot get into the logs now.", found.stalled),
+            ("staged_bytes", "Bytes on disk of messages that are not committed.", found.staged_bytes),
+        )
+        for name, text, value in gauges:
+            yield GaugeMetricFamily(f"nsqd_transactions_{name}", text, value=value)
+        counters = (
+            ("committed", "Transactions that came to the logs.", found.committed),
+            ("expired", "Transactions dropped after --txn-timeout.", found.expired),
+            ("lost_messages", "Committed messages damaged on their way to the logs.", found.lost_messages),
+        )
+        for name, text, value in counters:
+            yield CounterMetricFamily(f"nsqd_transactions_{name}", text, value=value)
 
     def _histograms(self) -> Iterator[Metric]:
         timings = self._observed.timings

@@ -89,6 +89,7 @@ class NodeStats:
             memory_limit_bytes=self._options.mem_bytes,
             input_bytes=self._budget.total if self._budget is not None else 0,
             task_failures=self._tasks.failure_count,
+            transactions=self._broker.transactions.figures,
         )
 
     def statsd_target(self, http_port: int) -> StatsdTarget:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nsqlake.nsqd.stats.histogram import Histogram
 from nsqlake.nsqd.stats.timings import Timings
 from nsqlake.nsqd.stats.values import Stats
+from nsqlake.nsqd.transactions.figures import NO_TRANSACTIONS, Figures
 
 if TYPE_CHECKING:
     from nsqlake.nsqd.live_topic import LiveTopic
@@ -40,6 +41,7 @@ class Observation:
     accepted: dict[str, int]  # connections since the start, by listener
     input_bytes: int = 0
     task_failures: int = 0
+    transactions: Figures = NO_TRANSACTIONS
 
 
 def sum_logs(topics: "Iterable[LiveTopic]") -> LogTotals:

@@ -1,0 +1,1 @@
+"""Transactional publishing: several MPUBs become visible together, once, however often they are sent."""
