@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from nsqlake.spark.errors import OptionError
-from nsqlake.spark.options import EXACTLY_ONCE, parse_columns, parse_read, parse_write
+from nsqlake.spark.options import (
+    EXACTLY_ONCE,
+    ReadOptions,
+    WriteOptions,
+    parse_columns,
+    parse_read,
+    parse_write,
+)
 from nsqlake.spark.schema import spark_schema
 
 if TYPE_CHECKING:
@@ -35,30 +42,51 @@ class NsqDataSource(DataSource):
     def reader(self, schema: "StructType") -> "NsqBatchReader":
         from nsqlake.spark.batch_reader import NsqBatchReader
 
-        return NsqBatchReader(parse_read(self.options, streaming=False))
+        return NsqBatchReader(self._read_options(schema, streaming=False))
 
     def streamReader(self, schema: "StructType") -> "NsqStreamReader":  # noqa: N802 - Spark's name
         from nsqlake.spark.stream_reader import NsqStreamReader
 
-        return NsqStreamReader(parse_read(self.options, streaming=True))
+        return NsqStreamReader(self._read_options(schema, streaming=True))
+
+    def _read_options(self, schema: "StructType", *, streaming: bool) -> ReadOptions:
+        if schema != self.schema():
+            reason = f"the columns are {self.schema().simpleString()}; choose among them with option columns"
+            raise OptionError("schema", schema.simpleString(), reason)
+        options = parse_read(self.options, streaming=streaming)
+        if options.mode != "log":
+            raise OptionError("mode", options.mode, "is not there yet")
+        return options
 
     def writer(self, schema: "StructType", overwrite: bool) -> "NsqBatchWriter":
         from nsqlake.spark.batch_writer import NsqBatchWriter
-        from nsqlake.spark.logs import find_nodes
+        from nsqlake.spark.nodes import find_nodes
 
         if overwrite:
-            raise OptionError("mode", "overwrite", "a topic can only be appended to: use mode append")
-        options = parse_write(self.options)
+            raise OptionError("mode", "overwrite", "a topic can only be appended to: use append")
+        options = parse_write(self.options, streaming=False)
+        _check_columns(schema, options)
         return NsqBatchWriter(options, find_nodes(options.access))
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "NsqStreamWriter":  # noqa: N802
-        from nsqlake.spark.logs import find_nodes
-        from nsqlake.spark.sink_nodes import fixed_nodes
+        from nsqlake.spark.decisions import DecisionFile
+        from nsqlake.spark.nodes import find_nodes
         from nsqlake.spark.stream_writer import NsqStreamWriter
 
         if overwrite:
             raise OptionError("outputMode", "complete", "a topic can only be appended to: use append")
-        options = parse_write(self.options)
+        options = parse_write(self.options, streaming=True)
+        _check_columns(schema, options)
+        decided = ""
         if options.delivery == EXACTLY_ONCE:
-            return NsqStreamWriter(options, fixed_nodes(options.checkpoint, options.access))
-        return NsqStreamWriter(options, find_nodes(options.access))
+            file = DecisionFile(options.checkpoint)
+            file.check()
+            decision = file.read()
+            decided = "" if decision is None else decision.txn
+        return NsqStreamWriter(options, find_nodes(options.access), decided)
+
+
+def _check_columns(schema: "StructType", options: WriteOptions) -> None:
+    from nsqlake.spark.encode import check_columns
+
+    check_columns([(field.name, field.dataType.typeName()) for field in schema.fields], options.topic)
