@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nsqlake.spark.errors import NodeError
+from nsqlake.spark.errors import NodeError, RefusedError
 from nsqlake.spark.offsets import LogPosition, Positions, SourceKey
 from nsqlake.spark.options import Access
 from nsqlake.spark.progress import COMMIT_TIMEOUT_S, ProgressChannel
@@ -39,6 +39,17 @@ def test_a_channel_is_made_once_where_the_query_begins(node: FakeHttpNode) -> No
 
     (asked,) = node.asked
     assert (asked.path, asked.params) == ("/channel/create", {"topic": "t", "channel": "spark", "from": "5"})
+
+
+def test_a_channel_that_cannot_be_made_yet_is_made_later(node: FakeHttpNode) -> None:
+    gone = json_reply({"message": "OFFSET_OUT_OF_RANGE"}, 416)
+    node.answers["/channel/create"] = [gone, json_reply({"message": "FORBIDDEN"}, 403)]
+    progress = channel()
+
+    progress.ensure(positions(node, t=5))
+
+    with pytest.raises(RefusedError, match="FORBIDDEN"):
+        progress.ensure(positions(node, t=6))
 
 
 def test_without_a_name_nothing_is_asked(node: FakeHttpNode) -> None:

@@ -18,6 +18,8 @@ logger = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 5.0
 
+_GONE_MEANWHILE = ("OFFSET_OUT_OF_RANGE", "TOPIC_NOT_FOUND")  # which the next batch is told about
+
 
 class ProgressChannel:
     """Serves retention and whoever watches, never correctness: that is in Spark's checkpoint."""
@@ -36,8 +38,14 @@ class ProgressChannel:
         def create(node: str) -> None:
             client = client_for(node, self._access)
             for key in new[node]:
-                client.post_json("/channel/create", {**self._named(key), "from": starts[key].offset})
-                self._known.add(key)
+                try:
+                    client.post_json("/channel/create", {**self._named(key), "from": starts[key].offset})
+                except RefusedError as error:
+                    if error.code not in _GONE_MEANWHILE:
+                        raise
+                    logger.warning("channel %s of topic %s not made: %s", self.name, key.topic, error)
+                else:
+                    self._known.add(key)
 
         ask_each(list(new), create)
 
