@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from nsqlake.spark.errors import NodeError
+from nsqlake.spark.errors import NodeError, RefusedError
 from nsqlake.spark.offsets import LogPosition, Positions, SourceKey
 from nsqlake.spark.options import Access
 from nsqlake.spark.progress import COMMIT_TIMEOUT_S, ProgressChannel
@@ -39,6 +39,17 @@ def test_a_channel_is_made_once_where_the_query_begins(node: FakeHttpNode) -> No
 
     (asked,) = node.asked
     assert (asked.path, asked.params) == ("/channel/create", {"topic": "t", "channel": "spark", "from": "5"})
+
+
+def test_a_channel_that_cannot_be_made_yet_is_made_later(node: FakeHttpNode) -> None:
+    gone = json_reply({"message": "OFFSET_OUT_OF_RANGE"}, 416)
+    node.answers["/channel/create"] = [gone, json_reply({"message": "FORBIDDEN"}, 403)]
+    progress = channel()
+
+    progress.ensure(positions(node, t=5))
+
+    with pytest.raises(RefusedError, match="FORBIDDEN"):
+        progress.ensure(positions(node, t=6))
 
 
 def test_without_a_name_nothing_is_asked(node: FakeHttpNode) -> None:
@@ -121,11 +132,11 @@ def test_a_hanging_node_does_not_hang_the_query(node: FakeHttpNode, caplog: pyte
     assert "timed out" in caplog.text
 
 
-def test_many_nodes_that_hang_do_not_add_up(node: FakeHttpNode, caplog: pytest.LogCaptureFixture) -> None:
+def test_many_slow_calls_do_not_add_up(node: FakeHttpNode, caplog: pytest.LogCaptureFixture) -> None:
     times = iter([0.0, 0.0, COMMIT_TIMEOUT_S + 1])
     progress = ProgressChannel("spark", Access(retries=0), clock=lambda: next(times))
-    late = SourceKey("t", "127.0.0.9:1")
 
-    progress.commit(Positions({NOWHERE: LogPosition(1, LOG), late: LogPosition(1, LOG)}))
+    progress.commit(positions(node, t=5, u=5, v=5))
 
-    assert "channel spark on node 127.0.0.9:1 not moved: no time left" in caplog.text
+    assert len(node.asked) == 1
+    assert f"channel spark not moved: node {node.address}: took longer than 5 s" in caplog.text

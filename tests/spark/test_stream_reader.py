@@ -487,6 +487,16 @@ def test_what_retention_takes_while_it_is_read_is_an_error_or_a_logged_gap(node:
         list(query(node, topic).reader.read(parts[0]))
 
 
+def test_what_goes_while_a_batch_is_planned_is_left_to_the_next() -> None:
+    with http_node() as node:
+        found = {"uuid": "f00d", "first": 1, "next": 9}
+        node.answers["/log/offsets"] = [json_reply(found), json_reply({**found, "first": 5})]
+        node.answers["/log/index"] = json_reply({"message": "OFFSET_OUT_OF_RANGE"}, 416)
+        lenient = query(node.address, "t", maxOffsetsPerTrigger=3, failOnDataLoss="false")
+
+        assert lenient.plan()["n"]["t"][node.address]["at"] == 1
+
+
 def test_a_starting_offset_that_is_gone_is_an_error_or_a_logged_gap(node: str, topic: str) -> None:
     publish(node, topic, numbers(0, 10))
     at = json.dumps({topic: {node: bounds(node, topic)[0]}})

@@ -91,6 +91,8 @@ def require_topics(found: Iterable[SourceKey], options: ReadOptions) -> None:
     known = {key.topic for key in found}
     for topic in options.topics:
         if topic not in known:
-            raise OptionError("topic", topic, "is on none of the nodes")
+            raise OptionError(
+                "topic" if len(options.topics) == 1 else "topics", topic, "is on none of the nodes"
+            )
     if options.pattern and not known:
         raise OptionError("topicPattern", options.pattern, "matches no topic on any of the nodes")

@@ -2,12 +2,13 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 
 from nsqlake.spark.errors import NodeError, RefusedError
 from nsqlake.spark.node_client import client_for
+from nsqlake.spark.nodes import ask_each
 from nsqlake.spark.offsets import LogPosition, Positions, SourceKey
 from nsqlake.spark.options import Access
 
@@ -16,6 +17,8 @@ __all__ = ["ProgressChannel"]
 logger = logging.getLogger(__name__)
 
 COMMIT_TIMEOUT_S = 5.0
+
+_GONE_MEANWHILE = ("OFFSET_OUT_OF_RANGE", "TOPIC_NOT_FOUND")  # which the next batch is told about
 
 
 class ProgressChannel:
@@ -30,13 +33,21 @@ class ProgressChannel:
 
     def ensure(self, starts: Mapping[SourceKey, LogPosition]) -> None:
         """Have the channel on every log, from where the query begins there. Raises NodeError."""
-        if not self.name:
-            return
-        for key, position in starts.items():
-            if key not in self._known:
-                client = client_for(key.node, self._access)
-                client.post_json("/channel/create", {**self._named(key), "from": position.offset})
-                self._known.add(key)
+        new = _by_node(starts.keys() - self._known) if self.name else {}
+
+        def create(node: str) -> None:
+            client = client_for(node, self._access)
+            for key in new[node]:
+                try:
+                    client.post_json("/channel/create", {**self._named(key), "from": starts[key].offset})
+                except RefusedError as error:
+                    if error.code not in _GONE_MEANWHILE:
+                        raise
+                    logger.warning("channel %s of topic %s not made: %s", self.name, key.topic, error)
+                else:
+                    self._known.add(key)
+
+        ask_each(list(new), create)
 
     def cursor(self, key: SourceKey, first: int) -> int:
         """Where the channel is; a new one is made at the beginning of the log. Raises NodeError."""
@@ -51,19 +62,19 @@ class ProgressChannel:
 
     def commit(self, positions: Positions) -> None:
         """Move the channel where it has to. What fails is only logged: an exception would kill the query."""
-        if not self.name:
-            return
-        new = sorted((key for key, at in positions.items() if self._committed.get(key) != at), key=_by_node)
+        moved = [key for key, at in positions.items() if self._committed.get(key) != at]
+        new = _by_node(moved) if self.name else {}
+        ask_each(list(new), lambda node: self._move_on(node, new[node], positions))
+
+    def _move_on(self, node: str, keys: Sequence[SourceKey], positions: Positions) -> None:
         deadline_s = self._clock() + COMMIT_TIMEOUT_S
-        for node, keys in groupby(new, key=lambda key: key.node):
-            if self._clock() > deadline_s:
-                logger.warning("channel %s on node %s not moved: no time left", self.name, node)
-                continue
-            try:
-                for key in keys:
-                    self._move(key, positions[key])
-            except NodeError as error:
-                logger.warning("channel %s not moved: %s", self.name, error)
+        try:
+            for key in keys:
+                if self._clock() > deadline_s:
+                    raise NodeError(node, f"took longer than {COMMIT_TIMEOUT_S:.0f} s")
+                self._move(key, positions[key])
+        except NodeError as error:
+            logger.warning("channel %s not moved: %s", self.name, error)
 
     def _move(self, key: SourceKey, position: LogPosition) -> None:
         client = client_for(key.node, self._hurried)
@@ -80,5 +91,8 @@ class ProgressChannel:
         return {"topic": key.topic, "channel": self.name}
 
 
-def _by_node(key: SourceKey) -> tuple[str, str]:
-    return key.node, key.topic
+def _by_node(keys: Iterable[SourceKey]) -> dict[str, list[SourceKey]]:
+    found: dict[str, list[SourceKey]] = defaultdict(list)
+    for key in sorted(keys):
+        found[key.node].append(key)
+    return dict(found)

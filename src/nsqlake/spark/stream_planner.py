@@ -98,18 +98,16 @@ class StreamPlanner:
             return found.limits
         new = [key for key, at in found.limits.items() if at.offset > found.starts[key].offset]
 
+        def size(key: SourceKey) -> LogSizes:
+            start, end = found.starts[key], found.limits[key].offset
+            try:
+                return self._logs.sizes_up_to(key, start, end, messages=max_messages, nbytes=max_bytes)
+            except DataLossError as loss:
+                self._tell(loss)
+                return LogSizes(start.offset, [])  # the next batch sees where the log begins now
+
         def measure(node: str) -> dict[SourceKey, LogSizes]:
-            return {
-                key: self._logs.sizes_up_to(
-                    key,
-                    found.starts[key],
-                    found.limits[key].offset,
-                    messages=max_messages,
-                    nbytes=max_bytes,
-                )
-                for key in new
-                if key.node == node
-            }
+            return {key: size(key) for key in new if key.node == node}
 
         measured = ask_each(sorted({key.node for key in new}), measure)
         sizes = {key: each for of_node in measured.values() for key, each in of_node.items()}

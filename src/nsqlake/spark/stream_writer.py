@@ -109,8 +109,6 @@ class NsqStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Only tidies up: what is not committed expires by itself. What is decided has to stay."""
         txns = {message.txn for message in messages if isinstance(message, StagedMessage)}
-        if not txns - {self._decided}:
-            return
         access = replace(self._options.access, timeout_s=ABORT_TIMEOUT_S, retries=0)
         for txn in txns - {self._decided}:
             for node in self._nodes:
@@ -143,6 +141,8 @@ def _txn_of_task() -> str:
     assert context is not None, "Spark calls this in a task"
     query = context.getLocalProperty("sql.streaming.queryId")
     batch_id = context.getLocalProperty("streaming.sql.batchId")
+    assert query, "Spark names the query"
+    assert batch_id, "Spark names the batch"
     return f"{query}.{batch_id}"
 
 
