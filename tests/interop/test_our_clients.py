@@ -195,8 +195,12 @@ def test_stopping_gives_back_what_was_not_begun(nsqd: GoNsqd) -> None:
         may_end.set()
         await stopping
 
+        # Go's nsqd forgets a client a moment after it has closed.
+        async with asyncio.timeout(10):
+            while nsqd.channel(TOPIC, CHANNEL)["client_count"]:
+                await asyncio.sleep(0.05)
         counts = nsqd.channel(TOPIC, CHANNEL)
-        assert (counts["depth"], counts["in_flight_count"], counts["client_count"]) == (9, 0, 0)
+        assert (counts["depth"], counts["in_flight_count"]) == (9, 0)
 
     play(script)
 
