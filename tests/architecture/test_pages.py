@@ -54,12 +54,14 @@ FLAGS_OF_BENCH = {
     "--list",
     "--json",
     "--quick",
+    "--rows",
     "--data-root",
 }
 FLAGS_OF_OTHERS = {
     "benchmarks.md": FLAGS_OF_BENCH,
     "configuration.md": {"--name"},
     "operations.md": {"--live"},
+    "spark.md": {"--archives", "--py-files"},
 }
 
 
@@ -127,7 +129,12 @@ def test_every_flag_named_on_a_page_exists(page: Path) -> None:
     assert named - known - FLAGS_OF_OTHERS.get(page.name, set()) == set()
 
 
-@pytest.mark.parametrize("block", all_blocks("python"), ids=lambda block: block.page)
+def programs() -> list[Block]:
+    """Those of spark.md need a session of Spark: tests/spark runs them."""
+    return [block for block in all_blocks("python") if block.page != "spark.md"]
+
+
+@pytest.mark.parametrize("block", programs(), ids=lambda block: block.page)
 def test_every_program_on_a_page_runs_against_a_real_nsqd(block: Block, tmp_path: Path) -> None:
     run_program(block.text, tmp_path)
 
