@@ -1,6 +1,8 @@
 """`df.write.format("nsq")` with Spark and nsqd in a process of its own."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -101,6 +103,30 @@ def test_a_node_that_is_down_is_passed_over(spark: "SparkSession", nodes: list[s
     write(numbers(spark, 1000), [NOWHERE, nodes[0]], topic=topic)
 
     assert len(read_topic(nodes[:1], topic)) == 1000
+
+
+def kill_once_it_has(node: NsqdProcess, topic: str) -> None:
+    wait_for(lambda: bool(read_topic([node.http_address], topic)), limit_s=60)
+    node.kill()
+
+
+@pytest.mark.slow
+def test_a_node_that_is_killed_hands_over_to_another(spark: "SparkSession", tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "other"]
+    for folder in folders:
+        folder.mkdir()
+    with NsqdProcess(str(folders[0])) as one, NsqdProcess(str(folders[1])) as other:
+        addresses = [one.http_address, other.http_address]
+        with ThreadPoolExecutor(1) as pool:
+            killing = pool.submit(kill_once_it_has, one, "killed")
+            write(numbers(spark, 400_000).repartition(2), addresses, topic="killed")
+            killing.result()
+        rest = read_topic(addresses[1:], "killed")
+    with NsqdProcess(str(folders[0])) as one:
+        kept = read_topic([one.http_address], "killed")
+
+    assert kept
+    assert {int(body) for body in kept + rest} == set(range(400_000))
 
 
 def test_when_all_nodes_are_down_the_error_names_them(spark: "SparkSession", topic: str) -> None:
