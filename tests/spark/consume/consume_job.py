@@ -12,10 +12,7 @@ def run(job: dict[str, Any]) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     rows = spark.readStream.format("nsq").options(**job["options"]).load()
     writer = rows.writeStream.format("parquet").option("checkpointLocation", job["checkpoint"])
-    if job["ends"]:
-        writer = writer.trigger(availableNow=True)
     writer.start(job["table"]).awaitTermination()
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -325,6 +325,8 @@ def test_available_now_ends_although_messages_keep_coming(
     nsqd.publish(topic, b"later")
 
     assert advance(reader, end) == end
+    assert advance(reader, end) == end
+    wait_for(lambda: (counts(nsqd, topic).in_flight, counts(nsqd, topic).depth) == (0, 1))
 
 
 def test_trigger_once_takes_what_comes(nsqd: NsqdFixture, topic: str, make_reader: MakeReader) -> None:

@@ -59,19 +59,20 @@ class ConsumeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
         last = start["wal"]
+        if self._is_over:
+            self.commit(start)
+            self.stop()  # Spark does not, and the Go nsqd would wait for what is in flight
+            return start
         intake = self._intake or self._begin(last)
         # Spark asks for the next batch when the one before is in its commit log. Its `commit` comes later:
         # with the next batch, if there ever is one.
         self._settle(last)
-        if self._is_over:
-            return start
         messages = self._next_batch(intake, last + 1, limit)
+        if self._until_ns is not None:
+            self._is_over = all(message.timestamp_ns > self._until_ns for message in messages)
         if not messages:
-            return start
+            return self.latestOffset(start, limit) if self._is_over else start
         self._folder.write(last + 1, list(_batches(messages)))
-        self._is_over = self._until_ns is not None and all(
-            message.timestamp_ns > self._until_ns for message in messages
-        )
         return {"wal": last + 1}
 
     def _begin(self, last: int) -> Intake:
