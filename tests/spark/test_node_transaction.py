@@ -56,7 +56,7 @@ def test_a_commit_names_the_attempts_that_count(node: FakeHttpNode) -> None:
 def test_messages_that_a_node_lost_fail_the_batch(node: FakeHttpNode) -> None:
     node.answers["/txn/commit"] = json_reply({"already": False, "messages": 990, "lost": 10})
 
-    with pytest.raises(WriteError, match="lost 10 messages of q.7"):
+    with pytest.raises(WriteError, match=r"lost 10 messages of q.7"):
         transaction_on(node).commit([PART])
 
 
