@@ -25,7 +25,7 @@ from tests.crash.cluster import Cluster, Lookupd, Nsqd, running
 
 pytestmark = [pytest.mark.slow]
 
-SECONDS = float(os.environ.get("NSQLAKE_CLUSTER_SECONDS", "50"))  # and the last restarts
+SECONDS = float(os.environ.get("NSQLAKE_CLUSTER_SECONDS", "60"))  # and the last restarts
 TOPIC = "orders"
 CONSUMERS = {"archive": 2, "mail": 1}  # by channel
 POLL_S = 3.0
