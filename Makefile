@@ -1,4 +1,4 @@
-# Every target creates and reuses .venv by itself. Needs only Python 3.11+ and make.
+# Every target creates and reuses .venv by itself. Needs only Python 3.11+, Java 17 and make.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
@@ -15,18 +15,19 @@ help:  ## show the targets
 .venv/.installed: pyproject.toml
 	@test -n "$(PYTHON)" || { echo "nsqlake needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python"; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar=on -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar=on -e '.[dev,spark]'
 	@touch $@
 
 run: .venv/.installed  ## start the platform with sample data (so far: nsqd and a generator)
 	$(BIN)/nsqlake demo --data-path $(DATA)
 
 test: lint  ## install what is needed, run every check and every test
-	$(BIN)/python -m pytest tests -n 2 -m 'not slow and not interop'
-	$(BIN)/python -m pytest tests -m 'slow or interop'
+	$(BIN)/python -m pytest tests -n 2 -m 'not slow and not interop and not spark'
+	$(BIN)/python -m pytest tests -m '(slow or interop) and not spark'
+	$(BIN)/python -m pytest tests -m spark
 
-check: lint  ## format, lint, types, layers, fast tests: under a minute
-	$(BIN)/python -m pytest tests -n 2 -m 'not slow and not interop'
+check: lint  ## format, lint, types, layers, fast tests: under two minutes
+	$(BIN)/python -m pytest tests -n 2 -m 'not slow and not interop and not spark'
 
 lint: .venv/.installed  ## format, lint, types and layers only
 	$(BIN)/ruff format --check .

@@ -18,9 +18,10 @@ settings.load_profile(os.environ.get("NSQLAKE_HYPOTHESIS", "default"))
 @pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
     """A command under test points logging at the captured output of its own test: not beyond its end."""
-    root = logging.getLogger()
-    level = root.level
+    loggers = [logging.getLogger(), logging.getLogger("nsqlake")]
+    levels = [logger.level for logger in loggers]
     yield
-    for handler in [each for each in root.handlers if isinstance(each, LogHandler)]:
-        root.removeHandler(handler)
-    root.setLevel(level)
+    for handler in [each for each in loggers[0].handlers if isinstance(each, LogHandler)]:
+        loggers[0].removeHandler(handler)
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,11 @@ import pytest
 
 from tests.fakes.lookupd_process import LookupdProcess
 from tests.fakes.nsqd_process import wait_for
-from tests.interop.go_processes import LIMIT_S, Running, fetch
+from tests.interop.go_daemons import GoNsqd, Start
+from tests.interop.go_processes import LIMIT_S, fetch
 from tests.interop.go_programs import GoPrograms
 
 pytestmark = pytest.mark.interop
-
-Start = Callable[..., Running]
 
 
 @pytest.fixture
@@ -25,34 +24,9 @@ def lookupd(tmp_path: Path) -> Iterator[LookupdProcess]:
         yield process
 
 
-class GoNsqd:
-    """A Go nsqd that announces itself."""
-
-    def __init__(self, start: Start, folder: Path, lookupd: LookupdProcess) -> None:
-        folder.mkdir()
-        self.process = start(
-            "nsqd",
-            "--tcp-address=127.0.0.1:0",
-            "--http-address=127.0.0.1:0",
-            "--broadcast-address=127.0.0.1",
-            f"--data-path={folder}",
-            f"--lookupd-tcp-address={lookupd.tcp_address}",
-        )
-        self.tcp_address = self.process.wait_listening("TCP").replace("[::]", "127.0.0.1")
-        self.http_address = self.process.wait_listening("HTTP").replace("[::]", "127.0.0.1")
-
-    def post(self, target: str, body: bytes = b"") -> None:
-        fetch_raw(self.http_address, target, body)
-
-
-def fetch_raw(address: str, target: str, body: bytes) -> None:
-    command = ["curl", "-sf", "--data-binary", "@-", f"http://{address}{target}"]
-    subprocess.run(command, input=body, capture_output=True, timeout=LIMIT_S, check=True)
-
-
 @pytest.fixture
 def go_nsqd(start: Start, tmp_path: Path, lookupd: LookupdProcess) -> GoNsqd:
-    return GoNsqd(start, tmp_path / "go_nsqd", lookupd)
+    return GoNsqd(start, tmp_path / "go_nsqd", f"--lookupd-tcp-address={lookupd.tcp_address}")
 
 
 def ask(lookupd: LookupdProcess, target: str) -> Any:

@@ -1,6 +1,7 @@
 """One Spark session for all tests of a process: it takes seconds to start."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,18 @@ from nsqlake.spark import build_session
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever asks for the session is a test of Spark, and runs with the others of its kind."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java 17: apt-get install openjdk-17-jre-headless")
     os.environ["SPARK_HOME"] = str(make_slim_home(tmp_path_factory.mktemp("spark-home")))
     os.environ["PYSPARK_SUBMIT_ARGS"] = (
         f"--driver-memory 1g --driver-java-options '{JAVA_OPTIONS}' pyspark-shell"

@@ -53,6 +53,13 @@ def test_a_commit_names_the_attempts_that_count(node: FakeHttpNode) -> None:
     assert json.loads(node.asked[0].body) == {"parts": [part]}
 
 
+def test_messages_that_a_node_lost_fail_the_batch(node: FakeHttpNode) -> None:
+    node.answers["/txn/commit"] = json_reply({"already": False, "messages": 990, "lost": 10})
+
+    with pytest.raises(WriteError, match=r"lost 10 messages of q.7"):
+        transaction_on(node).commit([PART])
+
+
 def test_an_nsqd_without_transactions_is_told_apart(node: FakeHttpNode) -> None:
     with pytest.raises(WriteError) as raised:
         transaction_on(node).stage(PART, MPUB)

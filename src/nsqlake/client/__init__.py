@@ -33,6 +33,7 @@ from nsqlake.client.errors import (
     ServerError,
 )
 from nsqlake.client.message import Discard, Message, Requeue
+from nsqlake.client.producer.encoding import json_body, text_body
 from nsqlake.client.producer.hooks import ProducerHooks
 from nsqlake.client.producer.producer import Producer
 from nsqlake.client.producer.stats import ProducerStats
@@ -62,4 +63,6 @@ __all__ = [
     "PublishUnknownError",
     "Requeue",
     "ServerError",
+    "json_body",
+    "text_body",
 ]

@@ -89,7 +89,8 @@ class Discovery:
         self._next_poll_s = 0.0
         self._last_round_s = 0.0
         self._has_started = False
-        self._has_answer = asyncio.Event()
+        self._has_answer = False
+        self._is_known = asyncio.Event()  # whether anybody answers
         self._rounds = self._failed_rounds = self._failed_queries = 0
         for address in lookupd_http_addresses:
             self.add(address)
@@ -118,9 +119,13 @@ class Discovery:
         await self._tasks.close()
         await self._caller.close()
 
-    async def wait_answer(self) -> None:
-        """Until any nsqlookupd has answered for the first time, if only that it does not know the topic."""
-        await self._has_answer.wait()
+    async def wait_answer(self) -> bool:
+        """Until any nsqlookupd has answered for the first time, if only that it does not know the topic.
+
+        False as soon as all of them have failed.
+        """
+        await self._is_known.wait()
+        return self._has_answer
 
     def request_round(self) -> None:
         """Have one soon, because a connection was lost: at once, unless the last one was a moment ago."""
@@ -182,6 +187,7 @@ class Discovery:
         if not any(answered):
             self._failed_rounds += 1
             logger.error("TOPIC(%s): no nsqlookupd answered", self._topic, extra=self._log_fields)
+            self._is_known.set()
 
     async def _ask(self, lookupd: _Lookupd, found: set[str]) -> bool:
         """Whether it answered; what is new goes to `on_found`."""
@@ -193,7 +199,8 @@ class Discovery:
             return False
         finally:
             lookupd.is_being_asked = False
-        self._has_answer.set()
+        self._has_answer = True
+        self._is_known.set()
         if self._lookupds.get(lookupd.client.address) is lookupd:
             new = listed - found
             found |= new
@@ -223,6 +230,12 @@ class Discovery:
             state,
             extra=self._log_fields,
         )
+
+
+def check_lookupd_addresses(addresses: list[str]) -> None:
+    """InvalidArgumentError for the first that is none."""
+    for address in addresses:
+        _parse(address)
 
 
 def _parse(address: str) -> HttpAddress:

@@ -23,7 +23,7 @@ __all__ = [
     "WriteError",
 ]
 
-_SHOWN = 80
+_SHOWN = 200
 
 
 class SparkSourceError(NsqlakeError):

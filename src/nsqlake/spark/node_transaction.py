@@ -56,13 +56,17 @@ class NodeTransaction:
     def commit(self, parts: Sequence[StagedPart]) -> None:
         """Publish them; nothing is done when they are published already."""
         chosen = [{key: value for key, value in asdict(part).items() if key != "node"} for part in parts]
+        body = json.dumps({"parts": chosen}).encode()
         try:
-            self._client.post_json("/txn/commit", {"txn": self.txn}, json.dumps({"parts": chosen}).encode())
+            answer = self._client.post_json("/txn/commit", {"txn": self.txn}, body)
         except RefusedError as error:
             if error.code in ("TXN_NOT_FOUND", "TXN_INCOMPLETE"):
                 reason = f"has lost what {self.txn} staged (see its --txn-timeout): {_AGAIN}"
                 raise WriteError(self.node, reason) from error
             raise WriteError(self.node, f"{self.txn}: {error.reason}") from error
+        if answer.get("lost"):
+            reason = f"lost {answer['lost']} messages of {self.txn} to a damaged disk; its log says which"
+            raise WriteError(self.node, reason)
 
     def abort(self) -> None:
         """Drop what is staged."""

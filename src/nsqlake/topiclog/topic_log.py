@@ -209,7 +209,9 @@ class TopicLog:
         )
         segment, position = self._writer.append(head, written, base)
         segment.index.add(base, position, count, timestamp_ns, due_ns)
-        self._advance(base + count)
+        self.end = base + count
+        if not self.is_held:
+            self.next = self.end
         self._sync.dirty_messages += count
         self._tail.add(Span(base, count, record_size, records, 0, record_size, starts, timestamp_ns, due_ns))
         return base
@@ -231,11 +233,6 @@ class TopicLog:
         self._sync.dirty_messages += 1
         self._tail.add(Span(base, 1, len(record), record, 0, len(record), None, timestamp_ns))
         return base
-
-    def _advance(self, end: int) -> None:
-        self.end = end
-        if not self.is_held:
-            self.next = end
 
     def hold(self, offset: int) -> None:
         """What lies at or behind `offset`, and what is appended, is for nobody's eyes until `release`.

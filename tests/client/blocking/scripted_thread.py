@@ -17,10 +17,10 @@ T = TypeVar("T")
 class ScriptedThread:
     """Touch the nsqd through `call` only."""
 
-    def __init__(self, answers: Mapping[str, Answer | list[Answer]] | None) -> None:
+    def __init__(self, answers: Mapping[str, Answer | list[Answer]] | None, **options: Any) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="scripted nsqd", daemon=True)
-        self._answers = answers
+        self._answers, self._options = answers, options
 
     def start(self) -> None:
         self._thread.start()
@@ -28,26 +28,37 @@ class ScriptedThread:
         self.address = self.nsqd.address
 
     async def _open(self) -> ScriptedNsqd:
-        return await ScriptedNsqd(answers=self._answers).__aenter__()
+        return await ScriptedNsqd(answers=self._answers, **self._options).__aenter__()
 
     def call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return asyncio.run_coroutine_threadsafe(make(), self._loop).result(LIMIT_S)
 
-    def wait_published(self, count: int) -> ScriptedConnection:
+    def wait_published(self, count: int, number: int = 0) -> ScriptedConnection:
         """The connection, when it has sent so many publishes."""
 
         async def wait() -> ScriptedConnection:
-            connection = await self.nsqd.connection()
+            connection = await self.nsqd.connection(number)
             await connection.wait_command("PUB", count)
             return connection
 
         return self.call(wait)
 
-    def send(self, *frames: bytes) -> None:
+    def send(self, *frames: bytes, number: int = 0) -> None:
         async def send() -> None:
-            (await self.nsqd.connection()).send_raw(b"".join(frames))
+            (await self.nsqd.connection(number)).send_raw(b"".join(frames))
 
         self.call(send)
+
+    def published(self) -> list[list[bytes]]:
+        """The bodies that each connection has sent, in its order."""
+
+        async def look() -> list[list[bytes]]:
+            return [
+                [command.body for command in connection.commands if command.name == "PUB"]
+                for connection in self.nsqd.connections
+            ]
+
+        return self.call(look)
 
     def stop(self) -> None:
         self.call(self.nsqd.__aexit__)
@@ -57,8 +68,10 @@ class ScriptedThread:
 
 
 @contextmanager
-def scripted(answers: Mapping[str, Answer | list[Answer]] | None = None) -> Iterator[ScriptedThread]:
-    thread = ScriptedThread(answers)
+def scripted(
+    answers: Mapping[str, Answer | list[Answer]] | None = None, **options: Any
+) -> Iterator[ScriptedThread]:
+    thread = ScriptedThread(answers, **options)
     thread.start()
     try:
         yield thread

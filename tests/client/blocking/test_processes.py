@@ -95,6 +95,30 @@ def test_a_child_process_publishes_over_a_connection_of_its_own(nsqd: NsqdFixtur
     assert nsqd.bodies("forked") == [b"parent before", b"child", b"parent after"]
 
 
+def test_parent_and_child_may_both_publish_past_the_loop(nsqd: NsqdFixture) -> None:
+    run(
+        """
+        import os
+        from nsqlake.client.blocking import BlockingProducer
+        producer = BlockingProducer(ADDRESS)
+        def publish(name):
+            for number in range(200):
+                producer.publish(name, b"%d" % number)
+        publish("parent")
+        child = os.fork()
+        publish("child" if child == 0 else "parent")
+        producer.close()
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+        """,
+        nsqd,
+    )
+
+    numbers = [b"%d" % number for number in range(200)]
+    assert nsqd.bodies("parent") == numbers * 2
+    assert nsqd.bodies("child") == numbers
+
+
 def test_a_child_process_that_ends_leaves_the_parents_publishes_alone(nsqd: NsqdFixture) -> None:
     run(
         """

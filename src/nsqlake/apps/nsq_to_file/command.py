@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -46,6 +47,8 @@ def _start(flags: ParsedFlags) -> int:
         print(f"{NAME} v{NSQ_VERSION}")
         return OK
     validate(options)
+    # Until there is a loop to listen: a log rotation right after the start must not end the archiver.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     # Imported late: help, version and a wrong flag must not wait for the event loop.
     import uvloop
 

@@ -63,7 +63,7 @@ class HttpTarget:
         except TimeoutError:
             raise RequestFailedError(f"{address}: no answer within {self._limit_s:g} s") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise RequestFailedError(f"{address}: {error or type(error).__name__}") from error
+            raise RequestFailedError(f"{address}: {str(error) or type(error).__name__}") from error
         if not (200 <= status < 300 if self._is_post else status == 200):
             raise StatusError(status)
 

@@ -1,5 +1,6 @@
 """The flags of nsq_to_http."""
 
+import re
 from typing import Annotated
 
 import msgspec
@@ -133,3 +134,7 @@ def _check_addresses(options: NsqToHttpOptions) -> None:
     for address in options.get:
         if address.count(PLACE_OF_BODY) != 1:
             raise ConfigurationError("get", address, "invalid GET address - must be a printf string")
+    flag = "get" if options.get else "post"
+    for address in options.addresses:
+        if re.match(r"https?://[^/?#]", address) is None:
+            raise ConfigurationError(flag, address, f"--{flag} {address} is no URL with http:// or https://")

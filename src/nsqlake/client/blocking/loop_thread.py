@@ -52,13 +52,21 @@ class LoopThread:
             self._is_woken = True
             os.eventfd_write(self._wake_fd, 1)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything posted so far was called."""
+        return not self._posted
+
     def _run_posted(self) -> None:
         os.eventfd_read(self._wake_fd)
         self._is_woken = False
         posted = self._posted
         while posted:
-            function, arguments = posted.popleft()
-            function(*arguments)
+            function, arguments = posted[0]
+            try:
+                function(*arguments)
+            finally:
+                posted.popleft()  # not before: see `is_idle`
 
     def run(
         self, make: Callable[[], Coroutine[Any, Any, T]], *, name: str, limit_s: float | None = None

@@ -10,8 +10,9 @@ import os
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self
 
+from nsqlake.client.blocking.direct_path import DirectPath, direct_path
 from nsqlake.client.blocking.loop_thread import LoopThread, check_not_in_loop, shared
 from nsqlake.client.blocking.outcomes import PublishFuture, Unanswered, Waiter
 from nsqlake.client.errors import ClientClosedError, NsqClientError
@@ -21,20 +22,21 @@ from nsqlake.client.producer.publication import Outcome
 from nsqlake.client.producer.stats import ProducerStats
 
 GRACE_S: Final = 5.0  # the loop settles in time; a caller waits this much longer for it to say so
-
-T = TypeVar("T")
+# With these a publish is the loop's: it calls hooks, tries again, and keeps the time of tests.
+LOOP_ARGUMENTS: Final = ("hooks", "retries", "timers")
 
 
 class BlockingProducer:
     """A Producer whose calls return when nsqd has answered; any number of threads may share it.
 
-    The arguments are those of Producer. It runs on an event loop in a daemon thread. In a child process it
-    connects anew; what was outstanding stays with the parent. At the end of the interpreter what is
-    outstanding gets two seconds.
+    The arguments are those of Producer. It runs on an event loop in a daemon thread; a thread that publishes
+    alone gets a second connection, which it uses itself. In a child process it connects anew; what was
+    outstanding stays with the parent. At the end of the interpreter what is outstanding gets two seconds.
     """
 
     def __init__(self, nsqd_tcp_addresses: str | Sequence[str], **arguments: Any) -> None:
         self._make: Callable[[], Producer] = lambda: Producer(nsqd_tcp_addresses, **arguments)
+        self._needs_loop = any(arguments.get(name) for name in LOOP_ARGUMENTS)
         self._encoder = PublishEncoder()
         self._is_closed = False
         self._open()
@@ -46,8 +48,9 @@ class BlockingProducer:
         self._unanswered = Unanswered(config.max_publish_in_flight, config.max_publish_bytes)
         self._thread = thread = shared()
         self._pid = thread.pid
+        self._direct = direct = None if self._needs_loop else direct_path(producer, thread)
         thread.register(producer, lambda limit_s: producer.close(timeout=limit_s))
-        weakref.finalize(self, _abandon, thread, producer).atexit = False
+        weakref.finalize(self, _abandon, thread, producer, direct).atexit = False
 
     def __enter__(self) -> Self:
         return self
@@ -92,14 +95,28 @@ class BlockingProducer:
         timeout_s = self._default_timeout_s
         if timeout is not None:
             timeout_s = checked_timeout_s(timeout, timeout_s)
+        direct = self._direct
+        if direct is not None and self._is_quiet():
+            left_s = direct.publish(topic, command, count, timeout_s)
+            if left_s is None:
+                return
+            timeout_s = left_s
         waiter = Waiter()
         self._thread.post(_submit, self._producer, waiter, topic, command, timeout_s, count)
         waiter.wait(topic, timeout_s + GRACE_S)
+        if direct is not None:
+            direct.proven()
+
+    def _is_quiet(self) -> bool:
+        """Nothing is unanswered that a publish past the loop could overtake."""
+        return self._thread.is_idle and self._producer.is_idle
 
     def _check_usable(self) -> None:
         if self._is_closed:
             raise ClientClosedError("producer")
         if os.getpid() != self._pid:
+            if self._direct is not None:
+                self._direct.forget()
             self._open()
 
     # Looking, waiting and closing ---------------------------------------------------------------------
@@ -107,7 +124,10 @@ class BlockingProducer:
     def flush(self, *, timeout: Delay | None = None) -> int:
         """Wait for everything outstanding; how many publishes have failed since the last flush."""
         limit_s = checked_timeout_s(timeout, self._default_timeout_s + GRACE_S)
+        check_not_in_loop("flush")
         self._check_usable()
+        if self._direct is not None:
+            limit_s = self._direct.wait(limit_s)
         return self._thread.run(self._producer.flush, name="flush", limit_s=limit_s)
 
     def ping(self, *, strict: bool = False) -> None:
@@ -125,12 +145,17 @@ class BlockingProducer:
     def close(self, *, timeout: Delay | None = None) -> None:
         """Take no more, wait for what is outstanding, at most `timeout` or `stop_timeout`, and disconnect."""
         limit_s = checked_timeout_s(timeout, self._producer.config.stop_timeout)
+        check_not_in_loop("close")
         if self._is_closed:
             return
         self._is_closed = True
         if os.getpid() != self._pid:
+            if self._direct is not None:
+                self._direct.forget()
             return
         self._thread.forget(self._producer)
+        if self._direct is not None:
+            limit_s = self._direct.close(limit_s)
         self._thread.run(lambda: self._producer.close(timeout=limit_s), name="close")
 
 
@@ -143,8 +168,10 @@ def _submit(
         outcome.set_exception(error)
 
 
-def _abandon(thread: LoopThread, producer: Producer) -> None:
+def _abandon(thread: LoopThread, producer: Producer, direct: DirectPath | None) -> None:
     """Nobody holds the blocking producer any more: close what it ran on, without waiting."""
     if thread.pid == os.getpid():
+        if direct is not None:
+            direct.close(0.0)
         thread.forget(producer)
         thread.post(lambda: thread.loop.create_task(producer.close()))

@@ -26,6 +26,7 @@ from nsqlake.client.consumer.running import run_until_signal
 from nsqlake.client.consumer.stats import ConsumerStats
 from nsqlake.client.consumer.stats_taking import take_stats
 from nsqlake.client.consumer.stopping import LAST_WORDS_S
+from nsqlake.client.discovery import check_lookupd_addresses
 from nsqlake.client.errors import ClientClosedError, ConnectError, InvalidArgumentError
 from nsqlake.client.message import Message
 from nsqlake.runtime.timers import LoopTimers, Timers
@@ -74,6 +75,7 @@ class Consumer:
         self._handling = _handling(handler, batch_size, batch_timeout, middleware)
         self._nsqds = nsqd_addresses(nsqd_tcp_addresses)
         self._lookupds = address_list("lookupd_http_addresses", lookupd_http_addresses)
+        check_lookupd_addresses(self._lookupds)
         if not self._nsqds and not self._lookupds:
             raise InvalidArgumentError("nsqd_tcp_addresses", (), "needs these or lookupd_http_addresses")
         self._parts: Assembly | None = None

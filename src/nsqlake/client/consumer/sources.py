@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Final
 
@@ -31,12 +32,12 @@ class Sources:
     async def wait_started(self) -> None:
         """Until all nsqds that are known now were tried; ConnectError if nobody was reached."""
         if self._discovery is not None and not list(self.nodes):
-            limit_s = self._context.config.lookupd_poll_timeout
-            try:
+            limit_s, has_answer = self._context.config.lookupd_poll_timeout, False
+            with contextlib.suppress(TimeoutError):
                 async with deadline(self._context.timers, limit_s):
-                    await self._discovery.wait_answer()
-            except TimeoutError:
-                raise ConnectError(self._discovery.addresses[0], "no nsqlookupd answered") from None
+                    has_answer = await self._discovery.wait_answer()
+            if not has_answer:
+                raise ConnectError(", ".join(self._discovery.addresses), "no nsqlookupd answered")
         await self.nodes.wait_first_attempts()
 
     async def stop(self) -> None:

@@ -28,7 +28,7 @@ from nsqlake.client.producer.node import Node
 from nsqlake.client.producer.node_choice import NodeChoice
 from nsqlake.client.producer.pinging import check_heard_from, handshake_once
 from nsqlake.client.producer.publication import Outcome, Publication
-from nsqlake.client.producer.stats import ProducerStats
+from nsqlake.client.producer.stats import Counters, ProducerStats
 from nsqlake.runtime.timers import LoopTimers, Timers, deadline
 
 # nsqd could not store it, which says nothing about another nsqd.
@@ -76,6 +76,7 @@ class Producer:
         self._is_closed = False
         self._closing: asyncio.Task[None] | None = None
         self._failed_before_flush = 0
+        self.direct = Counters()  # for a front end that publishes past this producer
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -106,6 +107,10 @@ class Producer:
             for node in self._nodes:
                 node.begin()
         return self._loop
+
+    @property
+    def addresses(self) -> list[str]:
+        return [node.address for node in self._nodes]
 
     @property
     def _nodes(self) -> list[Node]:
@@ -176,6 +181,12 @@ class Producer:
         )
         self._dispatcher.submit(publication, block=block)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits or is unanswered; any thread may look."""
+        # In this order: what waits is sent before it stops waiting.
+        return not len(self._dispatcher.waiting) and not self._dispatcher.room.count
+
     def _may_retry(self, error: PublishError) -> bool:
         match error:
             case PublishRejectedError():
@@ -190,7 +201,7 @@ class Producer:
     async def flush(self) -> int:
         """Wait for everything outstanding; how many publishes have failed since the last flush."""
         await self._dispatcher.flush()
-        failed = self._dispatcher.counters.failed
+        failed = self._dispatcher.counters.failed + self.direct.failed
         new, self._failed_before_flush = failed - self._failed_before_flush, failed
         return new
 
@@ -199,7 +210,7 @@ class Producer:
         self._begin()
         timeout_s = checked_timeout_s(timeout, self.config.dial_timeout + self.config.handshake_timeout)
         if strict:
-            await handshake_once([node.address for node in self._nodes], self.config, self._timers)
+            await handshake_once(self.addresses, self.config, self._timers)
             return
         try:
             async with deadline(self._timers, timeout_s):
@@ -216,7 +227,8 @@ class Producer:
         return ConnectError(self._nodes[0].address, str(errors[0]) if errors else "not connected yet")
 
     def stats(self) -> ProducerStats:
-        dispatcher, counters = self._dispatcher, self._dispatcher.counters
+        dispatcher = self._dispatcher
+        counters = dispatcher.counters.plus(self.direct)
         return ProducerStats(
             commands=counters.commands,
             messages=counters.messages,

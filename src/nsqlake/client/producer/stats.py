@@ -61,5 +61,25 @@ class Counters:
     def failed(self) -> int:
         return self.rejected + self.not_sent + self.unknown
 
+    def count_answer(self, messages: int, size_bytes: int, latency_s: float) -> None:
+        self.commands += 1
+        self.messages += messages
+        self.bytes += size_bytes
+        self.latency_buckets[min(int(latency_s * 1e6).bit_length(), MAX_BUCKET)] += 1
+
+    def plus(self, other: Counters) -> Counters:
+        """The sum of both."""
+        buckets = zip(self.latency_buckets, other.latency_buckets, strict=True)
+        return Counters(
+            commands=self.commands + other.commands,
+            messages=self.messages + other.messages,
+            bytes=self.bytes + other.bytes,
+            rejected=self.rejected + other.rejected,
+            not_sent=self.not_sent + other.not_sent,
+            unknown=self.unknown + other.unknown,
+            retries=self.retries + other.retries,
+            latency_buckets=[ours + theirs for ours, theirs in buckets],
+        )
+
     def latencies(self) -> tuple[tuple[float, int], ...]:
         return tuple((2**place / 1e6, count) for place, count in enumerate(self.latency_buckets) if count)

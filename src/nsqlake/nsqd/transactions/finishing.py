@@ -8,13 +8,13 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, TypeVar
 
 from nsqlake.nsqd.live_topic import LiveTopic
-from nsqlake.runtime.pace import run_in_slices
 from nsqlake.nsqd.transactions.applying import Applied, Entry, append_hidden, batches, plan_work
 from nsqlake.nsqd.transactions.errors import RefusedError
 from nsqlake.nsqd.transactions.store import Commit, TransactionStore
 from nsqlake.nsqd.transactions.transaction import Transaction
 from nsqlake.nsqd.transactions.txn_id import TxnId
 from nsqlake.runtime.clock import Clock
+from nsqlake.runtime.pace import run_in_slices
 from nsqlake.topiclog.topic_log import TopicLog
 from nsqlake.wire.command_reader import Messages
 

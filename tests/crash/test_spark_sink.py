@@ -22,7 +22,7 @@ from tests.fakes.nsqd_process import NsqdProcess
 from tests.spark.conftest import JAVA_OPTIONS, make_slim_home
 from tests.spark.log_reading import read_topic
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.spark]
 
 FILES, ROWS_PER_FILE = 6, 50_000
 LIMIT_S = 120.0
